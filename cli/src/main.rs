@@ -1,0 +1,35 @@
+//! The `pageyard` command: one file a verb under `cmd/`.
+
+mod cmd;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A page allocator in the Linux mould, and the yard in which its policies are tried.
+#[derive(Parser)]
+#[command(name = "pageyard", version, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Look into a recording, convert it, or cut a piece out of it.
+    Trace(cmd::trace::Args),
+    /// Record the page allocator of the running kernel (root).
+    Record(cmd::record::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.verb {
+        Verb::Trace(args) => cmd::trace::run(args),
+        Verb::Record(args) => cmd::record::run(args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("pageyard: {error:#}");
+        ExitCode::from(2)
+    })
+}

@@ -1,0 +1,3 @@
+//! Recordings of a kernel's page allocator: read, write, record. Knows no allocator.
+
+pub mod event;

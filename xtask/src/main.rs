@@ -1,0 +1,2 @@
+//! Pageyard's own chores.
+fn main() {}
