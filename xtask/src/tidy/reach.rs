@@ -107,7 +107,7 @@ fn modules(
         if let Some(inside) = attribute(tokens, index) {
             test_attribute |= is_cfg_test(&inside);
             if is_word(&inside, 0, "path") && is_mark(&inside, 1, '=') {
-                path_attribute = inside.get(2).map(|token| unquoted(token));
+                path_attribute = inside.get(2).map(unquoted);
             }
         }
         let is_test = at.is_test || test_attribute;
