@@ -28,6 +28,10 @@ impl Context {
     pub const SOFTIRQ: u8 = 4;
     /// A non-maskable interrupt (`z` or `Z`).
     pub const NMI: u8 = 8;
+    /// Soft interrupts were off (`b` or `D`).
+    pub const BH_OFF: u8 = 16;
+    /// The task was to be rescheduled (`N`, `n`, `p`, …).
+    pub const NEED_RESCHED: u8 = 32;
     /// True in a hard or soft interrupt or an NMI: not the task that `pid` names.
     pub fn in_interrupt(self) -> bool {
         self.0 & (Self::HARDIRQ | Self::SOFTIRQ | Self::NMI) != 0
@@ -38,18 +42,36 @@ impl Context {
 pub const PFN_NONE: u64 = u64::MAX;
 
 /// What happened. Field meanings: `kmem:*`, `lock:*`, `compaction:*` tracepoints of Linux.
+///
+/// `pfn`, `order`, `migratetype` and the like are numbers as the kernel prints them; migratetypes
+/// are numbered as in 4.x and later: 0 unmovable, 1 movable, 2 reclaimable.
+#[expect(missing_docs, reason = "fields carry the names that the kernel prints")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `mm_page_alloc`: one allocator call ended; `pfn` is [`PFN_NONE`] when it failed.
-    PageAlloc { pfn: u64, order: u8, migratetype: u8, gfp: Gfp },
+    PageAlloc {
+        pfn: u64,
+        order: u8,
+        migratetype: u8,
+        gfp: Gfp,
+    },
     /// `mm_page_free`: a free began.
     PageFree { pfn: u64, order: u8 },
     /// `mm_page_free_batched`: a page of a batch of frees reached the per-CPU list.
     PageFreeBatched { pfn: u64 },
     /// `mm_page_alloc_zone_locked`: one block left the buddy lists under the zone lock.
-    ZoneLocked { pfn: u64, order: u8, migratetype: u8, percpu_refill: bool },
+    ZoneLocked {
+        pfn: u64,
+        order: u8,
+        migratetype: u8,
+        percpu_refill: bool,
+    },
     /// `mm_page_pcpu_drain`: one block went from a per-CPU list to the buddy lists.
-    PcpuDrain { pfn: u64, order: u8, migratetype: u8 },
+    PcpuDrain {
+        pfn: u64,
+        order: u8,
+        migratetype: u8,
+    },
     /// `mm_page_alloc_extfrag`: an allocation fell back to another migratetype.
     Extfrag {
         pfn: u64,
@@ -63,7 +85,11 @@ pub enum Kind {
     ContentionBegin { lock: u64, flags: u32 },
     /// `lock:contention_end`.
     ContentionEnd { lock: u64, ret: i32 },
-    /// Any `compaction:*` event; `id` indexes [`COMPACTION_EVENTS`].
+    /// Any `compaction:*` event; `id` indexes [`COMPACTION_EVENTS`]. The two values are, by event:
+    /// begin: first and last page of the zone; end: first page of the zone, result; finished,
+    /// suitable: [`compaction_place`], result; deferred, `defer_*`: place, `defer_shift << 32 |
+    /// considered`; `isolate_*`: pages scanned, taken; migratepages: pages migrated, failed;
+    /// `try_to_compact_pages`: order, priority; `kcompactd_*`: place, 0.
     Compaction { id: u8, a: u64, b: u64 },
     /// An event that Pageyard does not interpret.
     Other,
@@ -88,7 +114,18 @@ pub const COMPACTION_EVENTS: &[&str] = &[
     "mm_compaction_wakeup_kcompactd",
 ];
 
+/// Node, zone index and order of a compaction event as one number.
+#[must_use]
+pub const fn compaction_place(node: u64, zone: u64, order: u64) -> u64 {
+    (node & 0xffff) << 16 | (zone & 0xff) << 8 | order & 0xff
+}
+
 /// A set of allocation flags by Pageyard's own numbering; bits that a kernel numbers differently
 /// in each release are decoded by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gfp(pub u64);
+
+const _: () = assert!(
+    size_of::<Event>() <= 40,
+    "a block of events must stay small"
+);

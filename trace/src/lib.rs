@@ -1,3 +1,12 @@
 //! Recordings of a kernel's page allocator: read, write, record. Knows no allocator.
+//!
+//! Start at [`recording::Recording::open`]; every format ends in [`event::Event`].
 
+pub mod error;
 pub mod event;
+pub mod gfp;
+pub mod reader;
+pub mod recording;
+pub mod snapshot;
+mod source;
+pub mod text;

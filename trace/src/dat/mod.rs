@@ -1,0 +1,4 @@
+//! The `trace.dat` file format of trace-cmd.
+
+pub mod pages;
+pub mod write;

@@ -1,0 +1,175 @@
+//! The small files beside a trace: ring statistics, caches, settings.
+
+use crate::error::{At, Damage};
+
+/// Statistics of one CPU's ring buffer, from its `stats` file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RingStats {
+    /// Events in the buffer when the statistics were read.
+    pub entries: u64,
+    /// Events overwritten by newer ones.
+    pub overrun: u64,
+    /// Events lost since an interrupt filled the buffer.
+    pub commit_overrun: u64,
+    /// Events refused because the buffer was full.
+    pub dropped: u64,
+}
+
+impl RingStats {
+    /// Events lost.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.overrun
+            .saturating_add(self.commit_overrun)
+            .saturating_add(self.dropped)
+    }
+}
+
+/// One cache of one CPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// CPU.
+    pub cpu: u32,
+    /// Level: 1 is nearest.
+    pub level: u32,
+    /// `Data`, `Instruction` or `Unified`.
+    pub kind: String,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// CPUs that share it.
+    pub shared: Vec<u32>,
+}
+
+/// Parses `stats` files laid end to end: each CPU's begins with `entries:`.
+pub(super) fn ring_stats(text: &str, damage: &mut Damage) -> Vec<RingStats> {
+    let mut all: Vec<RingStats> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let Some((name, value)) = line.split_once(':') else {
+            continue;
+        };
+        let value = value.trim();
+        let name = name.trim();
+        if name == "entries" {
+            all.push(RingStats::default());
+        }
+        let field = match (name, all.last_mut()) {
+            ("entries", Some(stats)) => &mut stats.entries,
+            ("overrun", Some(stats)) => &mut stats.overrun,
+            ("commit overrun", Some(stats)) => &mut stats.commit_overrun,
+            ("dropped events", Some(stats)) => &mut stats.dropped,
+            // `bytes`, `oldest event ts`, `now ts`, `read events` say nothing about losses.
+            _ => continue,
+        };
+        match value.parse() {
+            Ok(number) => *field = number,
+            Err(_) => damage.add(At::Line(index as u64 + 1), format!("{name}: not a number")),
+        }
+    }
+    all
+}
+
+/// Parses `cpu0 L3 Unified 266240K shared 0-1`.
+pub(super) fn caches(text: &str, damage: &mut Damage) -> Vec<Cache> {
+    let mut all = Vec::new();
+    for (index, line) in text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+    {
+        match cache(line) {
+            Some(cache) => all.push(cache),
+            None => damage.add(
+                At::Line(index as u64 + 1),
+                "not `cpuN LN KIND SIZE shared LIST`",
+            ),
+        }
+    }
+    all
+}
+
+fn cache(line: &str) -> Option<Cache> {
+    let mut words = line.split_ascii_whitespace();
+    let cpu = words.next()?.strip_prefix("cpu")?.parse().ok()?;
+    let level = words.next()?.strip_prefix('L')?.parse().ok()?;
+    let kind = words.next()?.to_string();
+    let bytes = bytes(words.next()?)?;
+    let shared = match (words.next()?, words.next()) {
+        ("shared", Some(list)) => cpu_list(list)?,
+        _ => return None,
+    };
+    Some(Cache {
+        cpu,
+        level,
+        kind,
+        bytes,
+        shared,
+    })
+}
+
+fn bytes(text: &str) -> Option<u64> {
+    let (digits, unit) = match text.as_bytes().last()? {
+        b'K' => (&text[..text.len() - 1], 1 << 10),
+        b'M' => (&text[..text.len() - 1], 1 << 20),
+        b'G' => (&text[..text.len() - 1], 1 << 30),
+        _ => (text, 1u64),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+/// Parses a list as the kernel prints it: `0-3,8,10-11`. At most 65,536 CPUs.
+fn cpu_list(text: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if last < first || last > 0xffff || cpus.len() > 0xffff {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    Some(cpus)
+}
+
+/// Parses `vm.swappiness = 60`.
+pub(super) fn sysctl(text: &str, damage: &mut Damage) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for (index, line) in text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+    {
+        match line.split_once('=') {
+            Some((name, value)) => all.push((name.trim().to_string(), value.trim().to_string())),
+            None => damage.add(At::Line(index as u64 + 1), "not `name = value`"),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cache_lines_give_size_and_sharers() {
+        let mut damage = Damage::default();
+        let caches = caches(
+            "cpu1 L3 Unified 266240K shared 0-1,4\nnonsense\n",
+            &mut damage,
+        );
+        assert_eq!(caches[0].bytes, 260 << 20);
+        assert_eq!(
+            (caches[0].cpu, caches[0].level, &caches[0].shared[..]),
+            (1, 3, &[0, 1, 4][..])
+        );
+        assert_eq!(damage.faults()[0].at, At::Line(2));
+    }
+
+    #[test]
+    fn ring_statistics_start_anew_at_each_cpu() {
+        let text =
+            "entries: 5\noverrun: 2\ncommit overrun: 0\nbytes: 9\ndropped events: 1\nentries: 7\n";
+        let stats = ring_stats(text, &mut Damage::default());
+        assert_eq!((stats.len(), stats[0].lost(), stats[1].entries), (2, 3, 7));
+    }
+}
