@@ -2,10 +2,12 @@
 //!
 //! Start at [`recording::Recording::open`]; every format ends in [`event::Event`].
 
+pub mod dat;
 pub mod error;
 pub mod event;
 pub mod gfp;
 pub mod reader;
+pub mod record;
 pub mod recording;
 pub mod snapshot;
 mod source;

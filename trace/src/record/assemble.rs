@@ -9,6 +9,7 @@ use super::error::RecordError;
 use super::events::Choice;
 use super::instance::Instance;
 use super::spool::CpuSpool;
+use super::tracefs;
 use crate::dat::write::{Head, System};
 
 /// Bytes copied between two looks at the signals.
@@ -26,7 +27,9 @@ pub fn describe(
 ) -> Result<Head, RecordError> {
     let mut systems: BTreeMap<&str, System> = BTreeMap::new();
     for event in &choice.events {
-        let Some((system, name)) = event.split_once(':') else { continue };
+        let Some((system, name)) = event.split_once(':') else {
+            continue;
+        };
         let format = read(&root.join("events").join(system).join(name).join("format"))?;
         let entry = systems.entry(system).or_default();
         entry.name = system.to_string();
@@ -52,7 +55,10 @@ pub fn describe(
         page_bytes: page_bytes as u32,
         header_page: read(&root.join("events/header_page"))?,
         header_event: read(&root.join("events/header_event"))?,
-        ftrace_formats: ftrace.iter().map(|path| read(path)).collect::<Result<_, _>>()?,
+        ftrace_formats: ftrace
+            .iter()
+            .map(|path| read(path))
+            .collect::<Result<_, _>>()?,
         systems: systems.into_values().collect(),
         trace_clock: instance.read("trace_clock", "read the trace clock")?,
         uname,
@@ -62,9 +68,13 @@ pub fn describe(
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, RecordError> {
-    fs::read(path).map_err(|source| {
+    tracefs::read(path).map_err(|source| {
         let doing = "read the description of an event";
-        RecordError::Tracefs { doing, path: path.into(), source }
+        RecordError::Tracefs {
+            doing,
+            path: path.into(),
+            source,
+        }
     })
 }
 
@@ -72,7 +82,10 @@ fn read(path: &Path) -> Result<Vec<u8>, RecordError> {
 #[must_use]
 pub fn event_ids(head: &Head) -> BTreeMap<u16, String> {
     let mut ids = BTreeMap::new();
-    let ftrace = System { name: "ftrace".to_string(), formats: head.ftrace_formats.clone() };
+    let ftrace = System {
+        name: "ftrace".to_string(),
+        formats: head.ftrace_formats.clone(),
+    };
     for system in head.systems.iter().chain([&ftrace]) {
         for format in &system.formats {
             let text = String::from_utf8_lossy(format);
@@ -97,7 +110,9 @@ pub fn add_living(names: &mut Names) {
         for task in tasks.into_iter().flatten().flatten().flatten() {
             let pid = task.file_name().to_str().and_then(|pid| pid.parse().ok());
             if let (Some(pid), Ok(name)) = (pid, fs::read(task.path().join("comm"))) {
-                let name = String::from_utf8_lossy(&name).trim_end_matches('\n').to_string();
+                let name = String::from_utf8_lossy(&name)
+                    .trim_end_matches('\n')
+                    .to_string();
                 names.entry(pid).or_insert(name);
             }
         }
@@ -106,7 +121,7 @@ pub fn add_living(names: &mut Names) {
 
 /// Adds the names that the kernel noted at task switches, which are newer than any known.
 pub fn add_saved(names: &mut Names, root: &Path) {
-    let saved = fs::read(root.join("saved_cmdlines")).unwrap_or_default();
+    let saved = tracefs::read(&root.join("saved_cmdlines")).unwrap_or_default();
     for line in String::from_utf8_lossy(&saved).lines() {
         if let Some((pid, name)) = line.split_once(' ')
             && let Ok(pid) = pid.parse()
@@ -142,15 +157,17 @@ pub fn write(
         file.write_all(&encoded.bytes).map_err(failed)?;
         return copy(&mut file, path, spools, total, watch);
     };
-    let mut encoder = zstd::stream::write::Encoder::new(BufWriter::new(file), level)
-        .map_err(failed)?;
+    let mut encoder =
+        zstd::stream::write::Encoder::new(BufWriter::new(file), level).map_err(failed)?;
     // Far apart in time, near in content: look further back than the level would.
     encoder.long_distance_matching(true).map_err(failed)?;
     encoder.include_checksum(true).map_err(failed)?;
     encoder.write_all(&encoded.bytes).map_err(failed)?;
     copy(&mut encoder, path, spools, total, watch)?;
     let buffered = encoder.finish().map_err(failed)?;
-    buffered.into_inner().map_err(|error| failed(error.into_error()))?;
+    buffered
+        .into_inner()
+        .map_err(|error| failed(error.into_error()))?;
     Ok(())
 }
 

@@ -1,9 +1,10 @@
 //! Snapshots of the allocator's state from /proc and /sys, each with the time it was read.
 //!
-//! Both sets are read while the events are being recorded. In a set the small files come first, in
-//! quick succession, then `/proc/kpageflags`, which takes a fifth of a second for 10 GB of memory;
-//! each of its pieces has a time of its own. Everything stays in memory that was touched before
-//! tracing began, until tracing is off.
+//! Both sets are read while the events are being recorded. In a set the small files come first;
+//! `zoneinfo`, `buddyinfo` and `/proc/kpageflags`, which must agree with each other, follow one
+//! another at the end. The flags take a fifth of a second for 10 GB of memory; each piece of them
+//! has a time of its own. Everything stays in memory, touched before tracing began, until tracing
+//! is off.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
@@ -17,10 +18,10 @@ use super::instance::Instance;
 
 /// The text files of a set, in the order in which they are read.
 const TEXT_FILES: &[(&str, &str)] = &[
-    ("zoneinfo", "/proc/zoneinfo"),
-    ("buddyinfo", "/proc/buddyinfo"),
     ("pagetypeinfo", "/proc/pagetypeinfo"),
     ("vmstat", "/proc/vmstat"),
+    ("zoneinfo", "/proc/zoneinfo"),
+    ("buddyinfo", "/proc/buddyinfo"),
 ];
 const NODES: &str = "/sys/devices/system/node";
 const KPAGEFLAGS: &str = "/proc/kpageflags";
@@ -76,7 +77,9 @@ impl Capture {
             spare.insert(0, touched(FLAGS_BYTES));
             spare.insert(text_files / 2 + 1, touched(FLAGS_BYTES));
         }
-        let marker = OpenOptions::new().write(true).open(instance.path().join("trace_marker"));
+        let marker = OpenOptions::new()
+            .write(true)
+            .open(instance.path().join("trace_marker"));
         Capture {
             clock,
             kpageflags,
@@ -92,12 +95,14 @@ impl Capture {
 
     /// Takes one set. A file that cannot be read is left out and named by [`Self::missing`].
     pub fn take(&mut self, when: &str) {
-        for (name, path) in TEXT_FILES {
-            let name = format!("{name}.{when}");
-            self.shot(name, |capture, name, out| capture.read_text(name, path, out));
-        }
         if !self.nodes.is_empty() {
             self.shot(format!("numastat.{when}"), Capture::read_numastat);
+        }
+        for (name, path) in TEXT_FILES {
+            let name = format!("{name}.{when}");
+            self.shot(name, |capture, name, out| {
+                capture.read_text(name, path, out)
+            });
         }
         if self.kpageflags {
             self.shot(format!("kpageflags.{when}.zst"), Capture::read_flags);
@@ -168,7 +173,13 @@ impl Capture {
 
     fn note(&mut self, file: &str, first_byte: u64, bytes: u64, begin_ns: u64) {
         let (file, end_ns) = (file.to_string(), self.clock.now_ns());
-        self.readings.push(Reading { file, first_byte, bytes, begin_ns, end_ns });
+        self.readings.push(Reading {
+            file,
+            first_byte,
+            bytes,
+            begin_ns,
+            end_ns,
+        });
     }
 
     /// Lets go of the instance, which could not be removed otherwise.
@@ -193,7 +204,14 @@ impl Capture {
     pub fn times(&self) -> String {
         let clock = self.clock.name();
         let mut text = format!("# file first_byte bytes begin_ns end_ns (trace clock {clock})\n");
-        for Reading { file, first_byte, bytes, begin_ns, end_ns } in &self.readings {
+        for Reading {
+            file,
+            first_byte,
+            bytes,
+            begin_ns,
+            end_ns,
+        } in &self.readings
+        {
             let _ = writeln!(text, "{file} {first_byte} {bytes} {begin_ns} {end_ns}");
         }
         text
@@ -226,10 +244,18 @@ fn nodes() -> Vec<(String, PathBuf)> {
         .flatten()
         .flatten()
         .filter_map(|entry| {
-            let number = entry.file_name().to_str()?.strip_prefix("node")?.parse().ok()?;
+            let number = entry
+                .file_name()
+                .to_str()?
+                .strip_prefix("node")?
+                .parse()
+                .ok()?;
             Some((number, entry.path().join("numastat")))
         })
         .collect();
     nodes.sort();
-    nodes.into_iter().map(|(number, path)| (format!("node{number}"), path)).collect()
+    nodes
+        .into_iter()
+        .map(|(number, path)| (format!("node{number}"), path))
+        .collect()
 }

@@ -11,7 +11,9 @@ use crate::dat::write::WriteError;
 #[derive(Debug, Error)]
 pub enum RecordError {
     /// Tracing needs root.
-    #[error("recording reads kernel trace buffers and /proc/kpageflags, which takes root: use sudo")]
+    #[error(
+        "recording reads kernel trace buffers and /proc/kpageflags, which takes root: use sudo"
+    )]
     NotRoot,
     /// The output folder is there already.
     #[error("{} exists already: choose another folder with -o, or remove it", path.display())]
@@ -175,7 +177,11 @@ impl RecordError {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 RecordError::DiskFull { path, bytes }
             }
-            _ => RecordError::File { doing, path, source },
+            _ => RecordError::File {
+                doing,
+                path,
+                source,
+            },
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::error::RecordError;
 use super::owner::Owner;
-use super::tracefs::Tracefs;
+use super::tracefs::{self, Tracefs};
 
 /// Instances of the recorder are named `pageyard-PID-TICKS`, after their owner.
 const NAME_PREFIX: &str = "pageyard-";
@@ -36,7 +36,10 @@ impl Instance {
             path: path.clone(),
             source,
         })?;
-        let instance = Instance { path, present: true };
+        let instance = Instance {
+            path,
+            present: true,
+        };
         instance.write("tracing_on", "0", "keep tracing off at first")?;
         Ok(instance)
     }
@@ -58,7 +61,11 @@ impl Instance {
             .write(true)
             .open(&path)
             .and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()))
-            .map_err(|source| RecordError::Tracefs { doing, path, source })
+            .map_err(|source| RecordError::Tracefs {
+                doing,
+                path,
+                source,
+            })
     }
 
     /// Reads a file of the instance; `doing` completes the sentence "cannot …".
@@ -67,9 +74,13 @@ impl Instance {
     /// When the kernel refuses.
     pub fn read(&self, file: &str, doing: &'static str) -> Result<String, RecordError> {
         let path = self.path.join(file);
-        match fs::read(&path) {
+        match tracefs::read(&path) {
             Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            Err(source) => Err(RecordError::Tracefs { doing, path, source }),
+            Err(source) => Err(RecordError::Tracefs {
+                doing,
+                path,
+                source,
+            }),
         }
     }
 
@@ -80,11 +91,21 @@ impl Instance {
     pub fn cpus(&self) -> Result<Vec<usize>, RecordError> {
         let path = self.path.join("per_cpu");
         let doing = "list the buffers of the CPUs";
-        let entries = fs::read_dir(&path)
-            .map_err(|source| RecordError::Tracefs { doing, path: path.clone(), source })?;
+        let entries = fs::read_dir(&path).map_err(|source| RecordError::Tracefs {
+            doing,
+            path: path.clone(),
+            source,
+        })?;
         let mut cpus: Vec<usize> = entries
             .flatten()
-            .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok())
+            .filter_map(|entry| {
+                entry
+                    .file_name()
+                    .to_str()?
+                    .strip_prefix("cpu")?
+                    .parse()
+                    .ok()
+            })
             .collect();
         cpus.sort_unstable();
         Ok(cpus)
@@ -120,7 +141,12 @@ fn remove(path: &Path) -> Result<(), RecordError> {
                 tries += 1;
                 thread::sleep(REMOVE_PAUSE);
             }
-            Err(source) => return Err(RecordError::NotRemoved { path: path.into(), source }),
+            Err(source) => {
+                return Err(RecordError::NotRemoved {
+                    path: path.into(),
+                    source,
+                });
+            }
         }
     }
 }
@@ -128,13 +154,19 @@ fn remove(path: &Path) -> Result<(), RecordError> {
 /// Instances that a killed recorder left behind, by name, sorted.
 #[must_use]
 pub fn stale(tracefs: &Tracefs) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(tracefs.root().join("instances")) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(tracefs.root().join("instances")) else {
+        return Vec::new();
+    };
     let mut found: Vec<PathBuf> = entries
         .flatten()
         .filter(|entry| {
             let name = entry.file_name();
-            let owner = name.to_str().and_then(|name| name.strip_prefix(NAME_PREFIX));
-            owner.and_then(Owner::parse).is_some_and(|owner| !owner.alive())
+            let owner = name
+                .to_str()
+                .and_then(|name| name.strip_prefix(NAME_PREFIX));
+            owner
+                .and_then(Owner::parse)
+                .is_some_and(|owner| !owner.alive())
         })
         .map(|entry| entry.path())
         .collect();

@@ -16,8 +16,19 @@ const NOT_SETTINGS: &[&str] = &["compact_memory", "drop_caches", "stat_refresh"]
 #[must_use]
 pub fn files() -> Vec<(&'static str, String)> {
     vec![
-        ("kernel", line(rustix::system::uname().release().to_string_lossy().into_owned())),
-        ("cmdline", read("/proc/cmdline").map(line).unwrap_or_default()),
+        (
+            "kernel",
+            line(
+                rustix::system::uname()
+                    .release()
+                    .to_string_lossy()
+                    .into_owned(),
+            ),
+        ),
+        (
+            "cmdline",
+            read("/proc/cmdline").map(line).unwrap_or_default(),
+        ),
         ("sysctl", sysctl()),
         ("thp", transparent_huge_pages()),
         ("caches", caches()),
@@ -39,23 +50,38 @@ fn read(path: impl AsRef<Path>) -> Option<String> {
 
 /// Entries of a folder, sorted by name.
 fn list(folder: &Path) -> Vec<PathBuf> {
-    let mut paths: Vec<PathBuf> =
-        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
     paths.sort();
     paths
 }
 
 /// Folders named `prefix` and a number, by number.
 fn numbered(folder: &str, prefix: &str) -> Vec<(u32, PathBuf)> {
-    let number = |path: &Path| path.file_name()?.to_str()?.strip_prefix(prefix)?.parse().ok();
-    let mut found: Vec<(u32, PathBuf)> =
-        list(folder.as_ref()).into_iter().filter_map(|path| Some((number(&path)?, path))).collect();
+    let number = |path: &Path| {
+        path.file_name()?
+            .to_str()?
+            .strip_prefix(prefix)?
+            .parse()
+            .ok()
+    };
+    let mut found: Vec<(u32, PathBuf)> = list(folder.as_ref())
+        .into_iter()
+        .filter_map(|path| Some((number(&path)?, path)))
+        .collect();
     found.sort();
     found
 }
 
 fn name(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// `vm.NAME = VALUE` of every setting under `/proc/sys/vm`, and NUMA balancing.
@@ -80,7 +106,11 @@ fn sysctl() -> String {
 /// (`stats`) are left out.
 fn transparent_huge_pages() -> String {
     let mut text = String::new();
-    settings("/sys/kernel/mm/transparent_hugepage".as_ref(), "", &mut text);
+    settings(
+        "/sys/kernel/mm/transparent_hugepage".as_ref(),
+        "",
+        &mut text,
+    );
     text
 }
 
@@ -104,7 +134,9 @@ fn caches() -> String {
         let cache = folder.join("cache").to_string_lossy().into_owned();
         for (_, index) in numbered(&cache, "index") {
             let value = |file: &str| read(index.join(file));
-            let (Some(level), Some(kind)) = (value("level"), value("type")) else { continue };
+            let (Some(level), Some(kind)) = (value("level"), value("type")) else {
+                continue;
+            };
             let size = value("size").unwrap_or_else(|| "?".to_string());
             let shared = value("shared_cpu_list").unwrap_or_else(|| cpu.to_string());
             let _ = writeln!(text, "cpu{cpu} L{level} {kind} {size} shared {shared}");
@@ -122,7 +154,9 @@ fn cpus() -> String {
         }
     }
     let info = read("/proc/cpuinfo").unwrap_or_default();
-    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    let model = info
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     if let Some((_, model)) = model {
         let _ = writeln!(text, "model {}", model.trim());
     }
@@ -158,7 +192,11 @@ mod tests {
     fn this_machine_has_a_kernel_and_settings_in_key_value_form() {
         let files = files();
         let text = |name: &str| &files.iter().find(|(file, _)| *file == name).unwrap().1;
-        assert!(text("kernel").split('.').count() >= 2, "{:?}", text("kernel"));
+        assert!(
+            text("kernel").split('.').count() >= 2,
+            "{:?}",
+            text("kernel")
+        );
         assert!(text("sysctl").contains("vm.swappiness = "));
         assert!(!text("sysctl").contains("stat_refresh"));
         for line in text("sysctl").lines().chain(text("thp").lines()) {

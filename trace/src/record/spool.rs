@@ -29,7 +29,10 @@ const ALIGN_BYTES: usize = 4096;
 /// Reader threads go before the workload: a late reader loses events.
 const READER_NICE: i32 = -10;
 /// Upper bound of a sleep, should a kernel forget to wake a poll with `buffer_percent`.
-const POLL_TIMEOUT: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
+const POLL_TIMEOUT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 250_000_000,
+};
 /// Bits of the count in a page's header that are flags: events were lost before this page.
 const COMMIT_FLAGS: u64 = 0xffff_ffff_fff0_0000;
 const COMMIT_MISSED: u64 = 1 << 31;
@@ -52,7 +55,8 @@ impl PageLayout {
     #[must_use]
     pub fn parse(text: &str) -> Option<PageLayout> {
         let number = |line: &str, key: &str| -> Option<usize> {
-            line.split(';').find_map(|part| part.trim().strip_prefix(key)?.trim().parse().ok())
+            line.split(';')
+                .find_map(|part| part.trim().strip_prefix(key)?.trim().parse().ok())
         };
         let line = |name: &str| text.lines().find(|line| line.contains(name));
         let (commit, data) = (line(" commit;")?, line(" data;")?);
@@ -78,7 +82,10 @@ impl PageLayout {
             Err(_) => u64::from(u32::from_ne_bytes([field[0], field[1], field[2], field[3]])),
         };
         let used = (commit & !COMMIT_FLAGS) as usize;
-        (used.min(self.page_bytes - self.data_at), commit & COMMIT_MISSED != 0)
+        (
+            used.min(self.page_bytes - self.data_at),
+            commit & COMMIT_MISSED != 0,
+        )
     }
 }
 
@@ -104,7 +111,11 @@ struct Shared {
 /// The running readers. Dropping them ends them, so that the instance can be removed.
 #[derive(Debug)]
 pub struct Spool {
-    threads: Vec<(usize, JoinHandle<Result<CpuSpool, RecordError>>, Arc<AtomicI32>)>,
+    threads: Vec<(
+        usize,
+        JoinHandle<Result<CpuSpool, RecordError>>,
+        Arc<AtomicI32>,
+    )>,
     shared: Arc<Shared>,
     stop: Arc<OwnedFd>,
     alarm: Arc<OwnedFd>,
@@ -179,7 +190,11 @@ impl Spool {
     /// Thread ids of the readers that have started to run.
     #[must_use]
     pub fn tids(&self) -> Vec<i32> {
-        self.threads.iter().map(|(_, _, tid)| tid.load(Relaxed)).filter(|tid| *tid != 0).collect()
+        self.threads
+            .iter()
+            .map(|(_, _, tid)| tid.load(Relaxed))
+            .filter(|tid| *tid != 0)
+            .collect()
     }
 
     /// Lets the readers take what is left and waits for them. Turn tracing off before.
@@ -239,12 +254,19 @@ impl Reader {
         cpu: usize,
         spool: &Spool,
     ) -> Result<Reader, RecordError> {
-        let raw_path = instance.path().join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
+        let raw_path = instance
+            .path()
+            .join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
         let nonblock = OFlags::NONBLOCK.bits() as i32;
-        let raw = OpenOptions::new().read(true).custom_flags(nonblock).open(&raw_path);
+        let raw = OpenOptions::new()
+            .read(true)
+            .custom_flags(nonblock)
+            .open(&raw_path);
         let doing = "open the trace buffer of a CPU";
-        let raw = raw.map_err(|source| {
-            RecordError::Tracefs { doing, path: raw_path.clone(), source }
+        let raw = raw.map_err(|source| RecordError::Tracefs {
+            doing,
+            path: raw_path.clone(),
+            source,
         })?;
         let path = folder.join(format!("spool.{cpu}"));
         let (file, past_cache) = create(&path, layout.page_bytes % ALIGN_BYTES == 0)
@@ -309,7 +331,11 @@ impl Reader {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break 0,
                 Err(source) => {
                     let (doing, path) = ("read the trace buffer of a CPU", self.raw_path.clone());
-                    return Err(RecordError::Tracefs { doing, path, source });
+                    return Err(RecordError::Tracefs {
+                        doing,
+                        path,
+                        source,
+                    });
                 }
                 Ok(read) => break read,
             }
@@ -385,10 +411,18 @@ mod tests {
     #[test]
     fn the_page_layout_is_read_from_the_kernel() {
         let layout = PageLayout::parse(HEADER_PAGE).unwrap();
-        let expected = PageLayout { page_bytes: 4096, commit_at: 8, commit_bytes: 8, data_at: 16 };
+        let expected = PageLayout {
+            page_bytes: 4096,
+            commit_at: 8,
+            commit_bytes: 8,
+            data_at: 16,
+        };
         assert_eq!(layout, expected);
         assert_eq!(PageLayout::parse("nothing"), None);
-        assert_eq!(PageLayout::parse(&HEADER_PAGE.replace("size:8", "size:3")), None);
+        assert_eq!(
+            PageLayout::parse(&HEADER_PAGE.replace("size:8", "size:3")),
+            None
+        );
     }
 
     #[cfg(target_endian = "little")]
@@ -399,6 +433,10 @@ mod tests {
         page[8..12].copy_from_slice(&(1 << 31 | 1234_u32).to_ne_bytes());
         assert_eq!(layout.used(&page), (1234, true));
         page[8..12].copy_from_slice(&0x000f_ffff_u32.to_ne_bytes());
-        assert_eq!(layout.used(&page), (4080, false), "never more than a page holds");
+        assert_eq!(
+            layout.used(&page),
+            (4080, false),
+            "never more than a page holds"
+        );
     }
 }

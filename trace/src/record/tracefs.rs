@@ -1,7 +1,7 @@
 //! Finds tracefs, or mounts it for as long as the recording lasts.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -28,12 +28,21 @@ impl Tracefs {
             return Err(RecordError::LockedDown { mode });
         }
         if let Some(root) = mounted() {
-            return Ok(Tracefs { root, mounted_here: false });
+            return Ok(Tracefs {
+                root,
+                mounted_here: false,
+            });
         }
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-        rustix::mount::mount("nodev", USUAL, "tracefs", flags, None)
-            .map_err(|errno| RecordError::NoTracefs { source: io::Error::from(errno) })?;
-        Ok(Tracefs { root: USUAL.into(), mounted_here: true })
+        rustix::mount::mount("nodev", USUAL, "tracefs", flags, None).map_err(|errno| {
+            RecordError::NoTracefs {
+                source: io::Error::from(errno),
+            }
+        })?;
+        Ok(Tracefs {
+            root: USUAL.into(),
+            mounted_here: true,
+        })
     }
 
     /// Its top folder.
@@ -58,10 +67,30 @@ impl Drop for Tracefs {
     }
 }
 
+/// Contents of a tracefs file. Some of them, such as `events/header_page`, answer the first read(2)
+/// only, so that it must be a large one.
+///
+/// # Errors
+/// As open(2) and read(2).
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = fs::File::open(path)?;
+    let mut bytes = Vec::new();
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        match file.read(&mut piece) {
+            Ok(0) => return Ok(bytes),
+            Ok(read) => bytes.extend_from_slice(&piece[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 /// The mode in force when it forbids tracefs. Integrity mode allows it.
 fn lockdown_confidential() -> Option<String> {
     let text = fs::read_to_string("/sys/kernel/security/lockdown").ok()?;
-    text.contains("[confidentiality]").then(|| text.trim().to_string())
+    text.contains("[confidentiality]")
+        .then(|| text.trim().to_string())
 }
 
 /// The first tracefs of the mount table, the usual place before others.
@@ -74,7 +103,9 @@ fn mounted_in(table: &str) -> Option<PathBuf> {
     let mut found = None;
     for line in table.lines() {
         let mut words = line.split(' ').skip(1);
-        let (Some(place), Some("tracefs")) = (words.next(), words.next()) else { continue };
+        let (Some(place), Some("tracefs")) = (words.next(), words.next()) else {
+            continue;
+        };
         if place == USUAL {
             return Some(place.into());
         }
@@ -96,8 +127,14 @@ mod tests {
         let usual = "nodev /sys/kernel/tracing tracefs rw 0 0\n";
         let other = "proc /proc proc rw 0 0\n";
         assert_eq!(mounted_in(other), None);
-        assert_eq!(mounted_in(debug).unwrap().to_str(), Some("/sys/kernel/debug/tracing"));
+        assert_eq!(
+            mounted_in(debug).unwrap().to_str(),
+            Some("/sys/kernel/debug/tracing")
+        );
         let both = format!("{debug}{other}{usual}");
-        assert_eq!(mounted_in(&both).unwrap().to_str(), Some("/sys/kernel/tracing"));
+        assert_eq!(
+            mounted_in(&both).unwrap().to_str(),
+            Some("/sys/kernel/tracing")
+        );
     }
 }
