@@ -1,0 +1,89 @@
+//! The reserve for high-order requests that cannot wait: up to a hundredth of a zone.
+
+use crate::allocator::Allocator;
+use crate::event::Event;
+use crate::geometry::Zone;
+use crate::platform::{Platform, Site};
+use crate::types::{CpuId, MigrateType, ZoneId};
+use crate::zone::RESERVED_HIGHATOMIC;
+
+impl<P: Platform> Allocator<P> {
+    fn block_pages(&self) -> u32 {
+        1 << self.shape.pageblock_order
+    }
+
+    /// Reserves the pageblock that just served a high-atomic request, while the zone's share is
+    /// not used up.
+    pub(crate) fn reserve_high_atomic(&self, zone: ZoneId, page: usize, cpu: CpuId) {
+        if !self.policy.highatomic {
+            return;
+        }
+        let block = self.block_pages();
+        let share = (self.zone(zone).managed / 100) as u32;
+        if share < block {
+            return;
+        }
+        let most = share.next_multiple_of(block);
+        // Racy, harmless: looked at again under the lock.
+        if self.zone_word(zone, RESERVED_HIGHATOMIC) >= most {
+            return;
+        }
+        let span: Zone = *self.zone(zone);
+        let pfn = span.pfn(page);
+        self.with_zone(zone, cpu, Site::ZoneAdmin, |held| {
+            let reserved = self.zone_word(zone, RESERVED_HIGHATOMIC);
+            let from = self.block_type(&span, pfn);
+            if reserved >= most || !from.is_mergeable() {
+                return;
+            }
+            if self.census(&span, pfn).is_none() {
+                return;
+            }
+            self.set_zone_word(zone, RESERVED_HIGHATOMIC, reserved + block);
+            self.retype_block(held, &span, pfn, from, MigrateType::HighAtomic);
+            self.move_free_pages(held, pfn, MigrateType::HighAtomic);
+            self.platform.note(Event::HighAtomic {
+                zone,
+                reserved: true,
+            });
+        });
+    }
+
+    /// Returns one reserved pageblock to the type of a request that found nothing; the last
+    /// block of a zone only with `force`. True if pages were moved.
+    pub(crate) fn unreserve_high_atomic(
+        &self,
+        zones: &[ZoneId],
+        to: MigrateType,
+        cpu: CpuId,
+        force: bool,
+    ) -> bool {
+        zones.iter().any(|&zone| {
+            let reserved = self.zone_word(zone, RESERVED_HIGHATOMIC);
+            let keep = if force { 0 } else { self.block_pages() };
+            reserved > keep && self.unreserve_in(zone, to, cpu)
+        })
+    }
+
+    fn unreserve_in(&self, zone: ZoneId, to: MigrateType, cpu: CpuId) -> bool {
+        let span: Zone = *self.zone(zone);
+        self.with_zone(zone, cpu, Site::ZoneAdmin, |held| {
+            let page = (0..=self.shape.max_order)
+                .find_map(|order| self.first_free(held, order, MigrateType::HighAtomic));
+            let Some(page) = page else { return false };
+            let pfn = span.pfn(page);
+            let reserved = self.zone_word(zone, RESERVED_HIGHATOMIC);
+            let left = reserved.saturating_sub(self.block_pages());
+            self.set_zone_word(zone, RESERVED_HIGHATOMIC, left);
+            if self.block_type(&span, pfn) == MigrateType::HighAtomic {
+                self.retype_block(held, &span, pfn, MigrateType::HighAtomic, to);
+            }
+            let moved = self.move_free_pages(held, pfn, to);
+            self.platform.note(Event::HighAtomic {
+                zone,
+                reserved: false,
+            });
+            moved > 0
+        })
+    }
+}
