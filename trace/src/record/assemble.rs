@@ -1,10 +1,12 @@
 //! Puts a `trace.dat` together from the spool files and the kernel's descriptions of its events.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
+use super::capture::Shot;
 use super::error::RecordError;
 use super::events::Choice;
 use super::instance::Instance;
@@ -68,12 +70,12 @@ pub fn describe(
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, RecordError> {
-    tracefs::read(path).map_err(|source| {
+    tracefs::read(path).map_err(|reason| {
         let doing = "read the description of an event";
         RecordError::Tracefs {
             doing,
             path: path.into(),
-            source,
+            reason,
         }
     })
 }
@@ -150,7 +152,7 @@ pub fn write(
         cpu_bytes[spool.cpu] = spool.bytes;
     }
     let total: u64 = cpu_bytes.iter().sum();
-    let failed = |source| RecordError::file("write", path, total, source);
+    let failed = |reason| RecordError::file("write", path, total, reason);
     let encoded = head.encode(&cpu_bytes)?;
     let mut file = File::create_new(path).map_err(failed)?;
     let Some(level) = zstd_level else {
@@ -171,6 +173,24 @@ pub fn write(
     Ok(())
 }
 
+/// The bytes of a file of a snapshot. Compressed ones were made in haste: with a level given, they
+/// are compressed once more.
+///
+/// # Errors
+/// When zstd fails, as for want of memory.
+pub fn repack(shot: &Shot, zstd_level: Option<i32>) -> io::Result<Cow<'_, [u8]>> {
+    let Some(level) = zstd_level.filter(|_| shot.name.ends_with(".zst")) else {
+        return Ok(Cow::Borrowed(&shot.bytes));
+    };
+    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), level)?;
+    encoder.include_checksum(true)?;
+    io::copy(
+        &mut zstd::stream::read::Decoder::new(shot.bytes.as_slice())?,
+        &mut encoder,
+    )?;
+    encoder.finish().map(Cow::Owned)
+}
+
 fn copy<W: Write>(
     out: &mut W,
     path: &Path,
@@ -181,22 +201,22 @@ fn copy<W: Write>(
     let mut done = 0;
     for spool in spools {
         let file = File::open(&spool.path);
-        let file = file.map_err(|source| RecordError::file("open", &spool.path, total, source))?;
+        let file = file.map_err(|reason| RecordError::file("open", &spool.path, total, reason))?;
         let mut reader = BufReader::with_capacity(1 << 20, file);
         let mut left = spool.bytes;
         while left > 0 {
             watch(done)?;
             let copied = io::copy(&mut reader.by_ref().take(left.min(COPY_BYTES)), out)
-                .map_err(|source| RecordError::file("write", path, total, source))?;
+                .map_err(|reason| RecordError::file("write", path, total, reason))?;
             if copied == 0 {
-                let source = io::ErrorKind::UnexpectedEof.into();
-                return Err(RecordError::file("read all of", &spool.path, total, source));
+                let reason = io::ErrorKind::UnexpectedEof.into();
+                return Err(RecordError::file("read all of", &spool.path, total, reason));
             }
             left -= copied;
             done += copied;
         }
         fs::remove_file(&spool.path)
-            .map_err(|source| RecordError::file("remove", &spool.path, total, source))?;
+            .map_err(|reason| RecordError::file("remove", &spool.path, total, reason))?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
-use zstd::stream::write::Encoder;
+use zstd::bulk::Compressor;
 
 use super::clock::Clock;
 use super::instance::Instance;
@@ -58,6 +58,8 @@ pub struct Capture {
     kpageflags: bool,
     nodes: Vec<(String, PathBuf)>,
     scratch: Vec<u8>,
+    packer: Compressor<'static>,
+    packed: Vec<u8>,
     spare: Vec<Vec<u8>>,
     marker: Option<File>,
     readings: Vec<Reading>,
@@ -68,8 +70,10 @@ pub struct Capture {
 impl Capture {
     /// Prepares the memory. Notes in the event stream, by the instance's `trace_marker`, are left
     /// out where the kernel has none.
-    #[must_use]
-    pub fn prepare(instance: &Instance, clock: Clock, kpageflags: bool) -> Capture {
+    ///
+    /// # Errors
+    /// When there is no memory for the compressor.
+    pub fn prepare(instance: &Instance, clock: Clock, kpageflags: bool) -> io::Result<Capture> {
         let text_files = (TEXT_FILES.len() + 1) * 2;
         let mut spare: Vec<Vec<u8>> = (0..text_files).map(|_| touched(TEXT_BYTES)).collect();
         if kpageflags {
@@ -80,17 +84,24 @@ impl Capture {
         let marker = OpenOptions::new()
             .write(true)
             .open(instance.path().join("trace_marker"));
-        Capture {
+        let scratch = vec![1; PIECE_BYTES];
+        let mut packed = vec![1; zstd::zstd_safe::compress_bound(PIECE_BYTES)];
+        let mut packer = Compressor::new(ZSTD_LEVEL)?;
+        // Once for nothing: the compressor gets its memory at its first use.
+        packer.compress_to_buffer(&scratch, &mut packed)?;
+        Ok(Capture {
             clock,
             kpageflags,
             nodes: nodes(),
-            scratch: vec![1; PIECE_BYTES],
+            scratch,
+            packer,
+            packed,
             spare,
             marker: marker.ok(),
             readings: Vec::with_capacity(4096),
             shots: Vec::with_capacity(16),
             missing: Vec::new(),
-        }
+        })
     }
 
     /// Takes one set. A file that cannot be read is left out and named by [`Self::missing`].
@@ -154,19 +165,22 @@ impl Capture {
         Ok(out)
     }
 
-    fn read_flags(&mut self, name: &str, out: Vec<u8>) -> io::Result<Vec<u8>> {
+    /// Each piece becomes a zstd frame of its own; frames in a row are a zstd file.
+    fn read_flags(&mut self, name: &str, mut out: Vec<u8>) -> io::Result<Vec<u8>> {
         let mut file = File::open(KPAGEFLAGS)?;
-        let mut encoder = Encoder::new(out, ZSTD_LEVEL)?;
         let name = name.trim_end_matches(".zst");
         let mut at = 0;
         loop {
             let begin_ns = self.clock.now_ns();
             let read = file.read(&mut self.scratch)?;
             if read == 0 {
-                return encoder.finish();
+                return Ok(out);
             }
             self.note(name, at, read as u64, begin_ns);
-            encoder.write_all(&self.scratch[..read])?;
+            let packed = self
+                .packer
+                .compress_to_buffer(&self.scratch[..read], &mut self.packed)?;
+            out.extend_from_slice(&self.packed[..packed]);
             at += read as u64;
         }
     }

@@ -49,12 +49,12 @@ pub enum RecordError {
     },
     /// No tracefs, and none could be mounted.
     #[error(
-        "no tracefs on /sys/kernel/tracing and none can be mounted there ({source}): the kernel \
+        "no tracefs on /sys/kernel/tracing and none can be mounted there ({reason}): the kernel \
          needs CONFIG_TRACING and CONFIG_EVENT_TRACING, a container needs the host's tracefs"
     )]
     NoTracefs {
         /// What mount(2) said.
-        source: io::Error,
+        reason: io::Error,
     },
     /// Kernel lockdown forbids tracing.
     #[error(
@@ -95,18 +95,18 @@ pub enum RecordError {
         known: String,
     },
     /// A tracefs file could not be read or written.
-    #[error("cannot {doing} ({}): {source}", path.display())]
+    #[error("cannot {doing} ({}): {reason}", path.display())]
     Tracefs {
         /// What was to be done.
         doing: &'static str,
         /// The file.
         path: PathBuf,
         /// The reason.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The instance is still there.
     #[error(
-        "cannot remove the trace instance {}: {source}; once nothing reads it, run `pageyard \
+        "cannot remove the trace instance {}: {reason}; once nothing reads it, run `pageyard \
          record --clean`",
         path.display()
     )]
@@ -114,15 +114,15 @@ pub enum RecordError {
         /// The instance.
         path: PathBuf,
         /// The reason.
-        source: io::Error,
+        reason: io::Error,
     },
     /// The command to be recorded does not start.
-    #[error("cannot start {program:?}: {source}")]
+    #[error("cannot start {program:?}: {reason}")]
     Command {
         /// Its name.
         program: String,
         /// The reason.
-        source: io::Error,
+        reason: io::Error,
     },
     /// No room for the recording.
     #[error(
@@ -138,14 +138,14 @@ pub enum RecordError {
         bytes: u64,
     },
     /// A file of ours could not be read or written.
-    #[error("cannot {doing} {}: {source}", path.display())]
+    #[error("cannot {doing} {}: {reason}", path.display())]
     File {
         /// What was to be done.
         doing: &'static str,
         /// The file.
         path: PathBuf,
         /// The reason.
-        source: io::Error,
+        reason: io::Error,
     },
     /// Signals could not be caught, so nothing was started that they could not stop.
     #[error("cannot catch signals or wait for them: {0}")]
@@ -170,17 +170,17 @@ impl RecordError {
         doing: &'static str,
         path: impl Into<PathBuf>,
         bytes: u64,
-        source: io::Error,
+        reason: io::Error,
     ) -> RecordError {
         let path = path.into();
-        match source.kind() {
+        match reason.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 RecordError::DiskFull { path, bytes }
             }
             _ => RecordError::File {
                 doing,
                 path,
-                source,
+                reason,
             },
         }
     }

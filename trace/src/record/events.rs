@@ -84,10 +84,10 @@ fn choose(names: &[String], available: &BTreeSet<&str>) -> Result<Choice, String
 /// When the kernel has no page events at all, or not one that was asked for by its name.
 pub fn resolve(names: &[String], root: &Path) -> Result<Choice, RecordError> {
     let list = root.join("available_events");
-    let text = fs::read_to_string(&list).map_err(|source| RecordError::Tracefs {
+    let text = fs::read_to_string(&list).map_err(|reason| RecordError::Tracefs {
         doing: "list the kernel's events",
         path: list.clone(),
-        source,
+        reason,
     })?;
     let available: BTreeSet<&str> = text.lines().collect();
     if !available.contains(PAGE_EVENTS[0]) {

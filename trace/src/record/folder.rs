@@ -35,7 +35,7 @@ impl Folder {
             });
         }
         fs::create_dir(&partial)
-            .map_err(|source| RecordError::file("create", &partial, 0, source))?;
+            .map_err(|reason| RecordError::file("create", &partial, 0, reason))?;
         let folder = Folder {
             out: out.into(),
             partial,
@@ -57,7 +57,7 @@ impl Folder {
     /// When it cannot be written.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), RecordError> {
         let path = self.partial.join(name);
-        fs::write(&path, bytes).map_err(|source| RecordError::file("write", &path, 0, source))
+        fs::write(&path, bytes).map_err(|reason| RecordError::file("write", &path, 0, reason))
     }
 
     /// Gives the folder its own name.
@@ -73,7 +73,7 @@ impl Folder {
             });
         }
         fs::rename(&self.partial, &self.out)
-            .map_err(|source| RecordError::file("rename", &self.partial, 0, source))?;
+            .map_err(|reason| RecordError::file("rename", &self.partial, 0, reason))?;
         self.done = true;
         Ok(self.out.clone())
     }
@@ -107,7 +107,7 @@ pub fn remove_partial(out: &Path) -> Result<Option<PathBuf>, RecordError> {
         });
     }
     fs::remove_dir_all(&partial)
-        .map_err(|source| RecordError::file("remove", &partial, 0, source))?;
+        .map_err(|reason| RecordError::file("remove", &partial, 0, reason))?;
     Ok(Some(partial))
 }
 

@@ -31,10 +31,10 @@ impl Instance {
     pub fn create(tracefs: &Tracefs) -> Result<Instance, RecordError> {
         let name = format!("{NAME_PREFIX}{}", Owner::this().text());
         let path = tracefs.root().join("instances").join(name);
-        fs::create_dir(&path).map_err(|source| RecordError::Tracefs {
+        fs::create_dir(&path).map_err(|reason| RecordError::Tracefs {
             doing: "make a trace instance of our own",
             path: path.clone(),
-            source,
+            reason,
         })?;
         let instance = Instance {
             path,
@@ -61,10 +61,10 @@ impl Instance {
             .write(true)
             .open(&path)
             .and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()))
-            .map_err(|source| RecordError::Tracefs {
+            .map_err(|reason| RecordError::Tracefs {
                 doing,
                 path,
-                source,
+                reason,
             })
     }
 
@@ -76,10 +76,10 @@ impl Instance {
         let path = self.path.join(file);
         match tracefs::read(&path) {
             Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            Err(source) => Err(RecordError::Tracefs {
+            Err(reason) => Err(RecordError::Tracefs {
                 doing,
                 path,
-                source,
+                reason,
             }),
         }
     }
@@ -91,10 +91,10 @@ impl Instance {
     pub fn cpus(&self) -> Result<Vec<usize>, RecordError> {
         let path = self.path.join("per_cpu");
         let doing = "list the buffers of the CPUs";
-        let entries = fs::read_dir(&path).map_err(|source| RecordError::Tracefs {
+        let entries = fs::read_dir(&path).map_err(|reason| RecordError::Tracefs {
             doing,
             path: path.clone(),
-            source,
+            reason,
         })?;
         let mut cpus: Vec<usize> = entries
             .flatten()
@@ -141,10 +141,10 @@ fn remove(path: &Path) -> Result<(), RecordError> {
                 tries += 1;
                 thread::sleep(REMOVE_PAUSE);
             }
-            Err(source) => {
+            Err(reason) => {
                 return Err(RecordError::NotRemoved {
                     path: path.into(),
-                    source,
+                    reason,
                 });
             }
         }

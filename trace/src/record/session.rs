@@ -88,7 +88,8 @@ impl<'a> Session<'a> {
         let layout = page_layout(&tracefs)?;
         let mut names = Names::new();
         assemble::add_living(&mut names);
-        let capture = Capture::prepare(&instance, options.clock, options.kpageflags);
+        let capture = Capture::prepare(&instance, options.clock, options.kpageflags)
+            .map_err(|reason| RecordError::file("compress", "kpageflags", 0, reason))?;
         let spool = Spool::start(&instance, folder.path(), layout)?;
         Ok(Session {
             spool,
@@ -225,9 +226,9 @@ impl Drop for Running {
 fn spawn(command: &[OsString]) -> Result<Running, RecordError> {
     let (program, arguments) = command.split_first().expect("the caller gave a program");
     let child = Command::new(program).args(arguments).spawn();
-    let child = child.map_err(|source| RecordError::Command {
+    let child = child.map_err(|reason| RecordError::Command {
         program: program.to_string_lossy().into_owned(),
-        source,
+        reason,
     })?;
     Ok(Running(child, false))
 }
@@ -249,7 +250,7 @@ fn configure(instance: &Instance, options: &Options) -> Result<(), RecordError> 
     instance.write(
         "buffer_size_kb",
         &size,
-        "get memory for the ring buffers; --buffer-kb",
+        "get memory for ring buffers of this size: lower --buffer-kb",
     )?;
     let percent = options.buffer_percent.to_string();
     // Kernels before 5.0 have no such setting: readers are woken more often then.
@@ -260,17 +261,17 @@ fn configure(instance: &Instance, options: &Options) -> Result<(), RecordError> 
 fn page_layout(tracefs: &Tracefs) -> Result<PageLayout, RecordError> {
     let path = tracefs.root().join("events/header_page");
     let doing = "understand the layout of a ring-buffer page";
-    let text = tracefs::read(&path).map_err(|source| RecordError::Tracefs {
+    let text = tracefs::read(&path).map_err(|reason| RecordError::Tracefs {
         doing,
         path: path.clone(),
-        source,
+        reason,
     })?;
     PageLayout::parse(&String::from_utf8_lossy(&text)).ok_or_else(|| {
-        let source = std::io::ErrorKind::InvalidData.into();
+        let reason = std::io::ErrorKind::InvalidData.into();
         RecordError::Tracefs {
             doing,
             path,
-            source,
+            reason,
         }
     })
 }
@@ -308,7 +309,7 @@ impl Desk<'_> {
             check_signals(signals)?;
             census
                 .add(&spool.path, self.layout, &own)
-                .map_err(|source| RecordError::file("read", &spool.path, spool.bytes, source))?;
+                .map_err(|reason| RecordError::file("read", &spool.path, spool.bytes, reason))?;
         }
         // Only of tasks in the recording: what else runs on the machine is nobody's business.
         traced.head.cmdlines = names
@@ -331,7 +332,9 @@ impl Desk<'_> {
         let level = self.options.zstd_level;
         assemble::write(&path, &traced.head, &traced.spools, level, &mut watch)?;
         for shot in capture.shots() {
-            folder.write(&shot.name, &shot.bytes)?;
+            let bytes = assemble::repack(shot, self.options.zstd_level)
+                .map_err(|reason| RecordError::file("compress", &shot.name, total, reason))?;
+            folder.write(&shot.name, &bytes)?;
         }
         folder.write("snapshots", capture.times().as_bytes())?;
         let stats = traced
@@ -350,7 +353,9 @@ impl Desk<'_> {
         Ok(Summary {
             folder: folder.complete()?,
             meta,
-            command_succeeded: traced.status.is_none_or(|status| status.success()),
+            // One that was stopped by us, or together with us, has not failed.
+            command_succeeded: traced.stopped != Stopped::Command
+                || traced.status.is_none_or(|status| status.success()),
         })
     }
 

@@ -108,14 +108,19 @@ struct Shared {
     past_cache: AtomicBool,
 }
 
+/// A running reader.
+#[derive(Debug)]
+struct Thread {
+    cpu: usize,
+    handle: JoinHandle<Result<CpuSpool, RecordError>>,
+    /// Its thread id, 0 until it has started to run.
+    tid: Arc<AtomicI32>,
+}
+
 /// The running readers. Dropping them ends them, so that the instance can be removed.
 #[derive(Debug)]
 pub struct Spool {
-    threads: Vec<(
-        usize,
-        JoinHandle<Result<CpuSpool, RecordError>>,
-        Arc<AtomicI32>,
-    )>,
+    threads: Vec<Thread>,
     shared: Arc<Shared>,
     stop: Arc<OwnedFd>,
     alarm: Arc<OwnedFd>,
@@ -153,12 +158,12 @@ impl Spool {
                 }
                 result
             };
-            let thread = std::thread::Builder::new()
+            let handle = std::thread::Builder::new()
                 .name(format!("pageyard-{cpu}"))
                 .stack_size(128 << 10)
                 .spawn(body)
                 .map_err(RecordError::Signals)?;
-            spool.threads.push((cpu, thread, tid));
+            spool.threads.push(Thread { cpu, handle, tid });
         }
         Ok(spool)
     }
@@ -190,11 +195,8 @@ impl Spool {
     /// Thread ids of the readers that have started to run.
     #[must_use]
     pub fn tids(&self) -> Vec<i32> {
-        self.threads
-            .iter()
-            .map(|(_, _, tid)| tid.load(Relaxed))
-            .filter(|tid| *tid != 0)
-            .collect()
+        let tids = self.threads.iter().map(|thread| thread.tid.load(Relaxed));
+        tids.filter(|tid| *tid != 0).collect()
     }
 
     /// Lets the readers take what is left and waits for them. Turn tracing off before.
@@ -207,7 +209,9 @@ impl Spool {
         let ended: Vec<_> = self
             .threads
             .drain(..)
-            .map(|(cpu, thread, _)| thread.join().unwrap_or(Err(RecordError::Panicked { cpu })))
+            .map(|Thread { cpu, handle, .. }| {
+                handle.join().unwrap_or(Err(RecordError::Panicked { cpu }))
+            })
             .collect();
         ended.into_iter().collect()
     }
@@ -216,8 +220,8 @@ impl Spool {
 impl Drop for Spool {
     fn drop(&mut self) {
         ring(&self.stop);
-        for (_, thread, _) in self.threads.drain(..) {
-            let _ = thread.join();
+        for thread in self.threads.drain(..) {
+            let _ = thread.handle.join();
         }
     }
 }
@@ -263,14 +267,14 @@ impl Reader {
             .custom_flags(nonblock)
             .open(&raw_path);
         let doing = "open the trace buffer of a CPU";
-        let raw = raw.map_err(|source| RecordError::Tracefs {
+        let raw = raw.map_err(|reason| RecordError::Tracefs {
             doing,
             path: raw_path.clone(),
-            source,
+            reason,
         })?;
         let path = folder.join(format!("spool.{cpu}"));
-        let (file, past_cache) = create(&path, layout.page_bytes % ALIGN_BYTES == 0)
-            .map_err(|source| RecordError::file("create", &path, 0, source))?;
+        let (file, past_cache) = create(&path, layout.page_bytes.is_multiple_of(ALIGN_BYTES))
+            .map_err(|reason| RecordError::file("create", &path, 0, reason))?;
         spool.shared.past_cache.store(past_cache, Relaxed);
         let pages = (GATHER_BYTES / layout.page_bytes).max(1);
         // Ones, not zeroes: zeroed memory would be given by the kernel at its first use only.
@@ -329,12 +333,12 @@ impl Reader {
             match self.raw.read(page) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break 0,
-                Err(source) => {
+                Err(reason) => {
                     let (doing, path) = ("read the trace buffer of a CPU", self.raw_path.clone());
                     return Err(RecordError::Tracefs {
                         doing,
                         path,
-                        source,
+                        reason,
                     });
                 }
                 Ok(read) => break read,
@@ -367,7 +371,7 @@ impl Reader {
                 .and_then(|()| self.file.write_all(bytes));
         }
         let total = self.shared.bytes.load(Relaxed);
-        result.map_err(|source| RecordError::file("write", &self.path, total, source))?;
+        result.map_err(|reason| RecordError::file("write", &self.path, total, reason))?;
         self.written_bytes += bytes.len() as u64;
         self.end = self.begin;
         Ok(())

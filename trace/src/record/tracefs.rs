@@ -36,7 +36,7 @@ impl Tracefs {
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
         rustix::mount::mount("nodev", USUAL, "tracefs", flags, None).map_err(|errno| {
             RecordError::NoTracefs {
-                source: io::Error::from(errno),
+                reason: io::Error::from(errno),
             }
         })?;
         Ok(Tracefs {
