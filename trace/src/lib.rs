@@ -5,6 +5,7 @@
 pub mod dat;
 pub mod error;
 pub mod event;
+mod format;
 pub mod gfp;
 pub mod reader;
 pub mod record;

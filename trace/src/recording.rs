@@ -3,11 +3,15 @@
 mod extras;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::error::{Damage, Fault, TraceError};
+use crate::dat::Data;
+use crate::dat::feed::DatFeed;
+use crate::dat::file::{DatFile, MAGIC};
+use crate::error::{At, Damage, Fault, TraceError};
 use crate::reader::EventReader;
 use crate::snapshot::{BuddyInfo, KPageFlags, NumaStat, PageTypeInfo, Snapshot, VmStat, ZoneInfo};
-use crate::source::{self, Source};
+use crate::source::{self, Consumed, Source};
 use crate::text::{self, TextFeed};
 pub use extras::{Cache, RingStats};
 
@@ -24,6 +28,8 @@ const KPAGEFLAGS_BYTES_MAX: u64 = 128 << 30;
 pub enum Format {
     /// ftrace text, `trace-cmd report` or `perf script`.
     Text,
+    /// `trace.dat` of trace-cmd or of `pageyard record`, version 6 or 7.
+    TraceDat,
 }
 
 impl Format {
@@ -32,6 +38,7 @@ impl Format {
     pub fn name(self) -> &'static str {
         match self {
             Format::Text => "text",
+            Format::TraceDat => "trace.dat",
         }
     }
 }
@@ -42,7 +49,9 @@ pub struct Recording {
     path: PathBuf,
     trace: PathBuf,
     format: Format,
+    dat: Option<Arc<DatFile>>,
     kernel: Option<String>,
+    clock: Option<String>,
     /// What ran while it was recorded, in its maker's words.
     pub command: Option<String>,
     /// State before the first event (or early in the traced window).
@@ -76,7 +85,9 @@ impl Recording {
             path: path.to_path_buf(),
             trace,
             format,
+            dat: None,
             kernel: None,
+            clock: None,
             command: None,
             before: None,
             after: None,
@@ -85,6 +96,10 @@ impl Recording {
             sysctl: Vec::new(),
             damage: Vec::new(),
         };
+        match format {
+            Format::Text => {}
+            Format::TraceDat => recording.open_dat()?,
+        }
         if metadata.is_dir() {
             recording.read_folder(path);
         }
@@ -121,10 +136,25 @@ impl Recording {
         self.format
     }
 
+    /// The format with its version, for people.
+    #[must_use]
+    pub fn format_name(&self) -> String {
+        match &self.dat {
+            Some(dat) => format!("{} version {}", self.format.name(), dat.version),
+            None => self.format.name().to_string(),
+        }
+    }
+
     /// Release of the recorded kernel (`uname -r`), where the recording says it.
     #[must_use]
     pub fn kernel(&self) -> Option<&str> {
         self.kernel.as_deref()
+    }
+
+    /// The trace clock, where the recording says it (`mono`, `local`, …).
+    #[must_use]
+    pub fn clock(&self) -> Option<&str> {
+        self.clock.as_deref()
     }
 
     /// A kernel setting by name, as `vm.min_free_kbytes`.
@@ -159,7 +189,30 @@ impl Recording {
                 let feed = TextFeed::new(&self.trace, source);
                 Ok(EventReader::new(Box::new(feed), consumed, total))
             }
+            Format::TraceDat => {
+                let file = self.dat.clone().ok_or_else(|| self.no_container())?;
+                let total = file.lanes.iter().map(|lane| lane.size).sum();
+                let consumed = Consumed::default();
+                let feed = DatFeed::new(file, consumed.clone());
+                Ok(EventReader::new(Box::new(feed), consumed, total))
+            }
         }
+    }
+
+    fn no_container(&self) -> TraceError {
+        TraceError::damaged(&self.trace, At::Byte(0), "opened without its head")
+    }
+
+    fn open_dat(&mut self) -> Result<(), TraceError> {
+        let (file, length) = source::seekable(&self.trace)?;
+        let data = Data::File(Arc::new(file), length);
+        let dat = DatFile::open(data)
+            .map_err(|fault| TraceError::damaged(&self.trace, fault.at, fault.what))?;
+        self.kernel = dat.options.release().map(str::to_string);
+        self.clock = dat.options.clock.clone();
+        self.ring_stats = extras::ring_stats_by_cpu(&dat.options.cpu_stats);
+        self.dat = Some(Arc::new(dat));
+        Ok(())
     }
 
     fn read_folder(&mut self, folder: &Path) {
@@ -178,9 +231,9 @@ impl Recording {
         self.caches = self
             .parsed(folder, "caches", extras::caches)
             .unwrap_or_default();
-        self.ring_stats = self
-            .parsed(folder, "ringstats", extras::ring_stats)
-            .unwrap_or_default();
+        if let Some(stats) = self.parsed(folder, "ringstats", extras::ring_stats) {
+            self.ring_stats = stats;
+        }
         self.before = self.snapshot(folder, "before");
         self.after = self.snapshot(folder, "after");
     }
@@ -207,14 +260,14 @@ impl Recording {
         match source::read_limited(&path, TEXT_BYTES_MAX) {
             Ok((bytes, problem)) => {
                 if let Some(what) = problem {
-                    let at = crate::error::At::Byte(bytes.len() as u64);
+                    let at = At::Byte(bytes.len() as u64);
                     self.damage.push((name.to_string(), Fault { at, what }));
                 }
                 Some(String::from_utf8_lossy(&bytes).into_owned())
             }
             Err(error) => {
                 let fault = Fault {
-                    at: crate::error::At::Byte(0),
+                    at: At::Byte(0),
                     what: error.to_string(),
                 };
                 self.damage.push((name.to_string(), fault));
@@ -248,7 +301,7 @@ impl Recording {
         let flags = Source::open(&path)
             .map(|source| KPageFlags::stream(source.reader, KPAGEFLAGS_BYTES_MAX, &mut damage));
         if let Err(error) = &flags {
-            damage.add(crate::error::At::Byte(0), error.to_string());
+            damage.add(At::Byte(0), error.to_string());
         }
         self.damage.extend(
             damage
@@ -278,6 +331,9 @@ fn trace_in(folder: &Path) -> Result<PathBuf, TraceError> {
 /// Tells the format by the (unpacked) first bytes.
 fn detect(path: &Path) -> Result<Format, TraceError> {
     let (head, problem) = source::read_limited(path, HEAD_BYTES)?;
+    if head.starts_with(MAGIC) {
+        return Ok(Format::TraceDat);
+    }
     if text::looks_like_trace(&head) {
         return Ok(Format::Text);
     }

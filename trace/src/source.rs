@@ -166,3 +166,32 @@ pub(crate) fn read_limited(
     };
     Ok((bytes, problem))
 }
+
+/// Opens a file for reading at any place, with its length. A packed one is unpacked into a
+/// temporary file without a name, which vanishes with its last user; what unpacks before the
+/// data breaks is kept.
+pub(crate) fn seekable(path: &Path) -> Result<(File, u64), TraceError> {
+    let mut source = Source::open(path)?;
+    if source.packing == Packing::Plain {
+        let file = File::open(path).map_err(|e| TraceError::io(path, "open", e))?;
+        return Ok((file, source.total));
+    }
+    let mut file = tempfile::tempfile().map_err(|e| TraceError::io(path, "unpack", e))?;
+    let mut buffer = vec![0; READ_BYTES];
+    let mut length = 0u64;
+    loop {
+        match source.reader.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => {
+                let written = io::Write::write_all(&mut file, &buffer[..count]);
+                written.map_err(|e| TraceError::io(path, "unpack", e))?;
+                length += count as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // The reader finds out by itself that the end is missing, and says where.
+            Err(_) if length > 0 => break,
+            Err(error) => return Err(TraceError::io(path, "unpack", error)),
+        }
+    }
+    Ok((file, length))
+}

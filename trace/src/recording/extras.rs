@@ -68,6 +68,35 @@ pub(super) fn ring_stats(text: &str, damage: &mut Damage) -> Vec<RingStats> {
     all
 }
 
+/// Most CPUs of a file's statistics.
+const CPUS_MAX: usize = 16 << 10;
+
+/// Adds up the statistics in a trace.dat by the CPU that each names: there is one set for every
+/// buffer, the top one and each instance.
+pub(super) fn ring_stats_by_cpu(texts: &[String]) -> Vec<RingStats> {
+    let mut all: Vec<RingStats> = Vec::new();
+    for text in texts {
+        let cpu = text.lines().find_map(|line| line.strip_prefix("CPU:"));
+        let Some(cpu) = cpu.and_then(|cpu| cpu.trim().parse::<usize>().ok()) else {
+            continue;
+        };
+        if cpu >= CPUS_MAX {
+            continue;
+        }
+        if all.len() <= cpu {
+            all.resize(cpu + 1, RingStats::default());
+        }
+        for stats in ring_stats(text, &mut Damage::default()) {
+            let sum = &mut all[cpu];
+            sum.entries = sum.entries.saturating_add(stats.entries);
+            sum.overrun = sum.overrun.saturating_add(stats.overrun);
+            sum.commit_overrun = sum.commit_overrun.saturating_add(stats.commit_overrun);
+            sum.dropped = sum.dropped.saturating_add(stats.dropped);
+        }
+    }
+    all
+}
+
 /// Parses `cpu0 L3 Unified 266240K shared 0-1`.
 pub(super) fn caches(text: &str, damage: &mut Damage) -> Vec<Cache> {
     let mut all = Vec::new();

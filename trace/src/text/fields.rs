@@ -225,9 +225,13 @@ fn bracketed<'a>(text: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
 /// Lock flags of `contention_begin` (`LCB_F_*`), in bit order.
 pub(crate) const LOCK_FLAGS: [&str; 6] = ["SPIN", "READ", "WRITE", "RT", "PERCPU", "MUTEX"];
 
+/// `ADDRESS (flags=SPIN|READ)`, or raw: `lock_addr=0x… flags=1`.
 pub(super) fn contention_begin(mut text: &[u8]) -> Option<Kind> {
-    let lock = lock(&mut text)?;
-    let names = bracketed(text, b"flags")?;
+    let raw = raw_contention(text, b"flags");
+    let (lock, names) = match raw {
+        Some(raw) => raw,
+        None => (lock(&mut text)?, bracketed(text, b"flags")?),
+    };
     let mut flags = 0u32;
     for name in names
         .split(|byte| *byte == b'|')
@@ -241,13 +245,24 @@ pub(super) fn contention_begin(mut text: &[u8]) -> Option<Kind> {
     Some(Kind::ContentionBegin { lock, flags })
 }
 
+/// `ADDRESS (ret=0)`, or raw: `lock_addr=0x… ret=0`.
 pub(super) fn contention_end(mut text: &[u8]) -> Option<Kind> {
-    let lock = lock(&mut text)?;
-    let ret = number(bracketed(text, b"ret")?)? as i64;
+    let raw = raw_contention(text, b"ret");
+    let (lock, ret) = match raw {
+        Some(raw) => raw,
+        None => (lock(&mut text)?, bracketed(text, b"ret")?),
+    };
     Some(Kind::ContentionEnd {
         lock,
-        ret: i32::try_from(ret).ok()?,
+        ret: i32::try_from(number(ret)? as i64).ok()?,
     })
+}
+
+/// The fields as `trace-cmd report -R` prints them.
+fn raw_contention<'a>(mut text: &'a [u8], key: &[u8]) -> Option<(u64, &'a [u8])> {
+    let (found, address) = pair(word(&mut text)?)?;
+    let (second, value) = pair(word(&mut text)?)?;
+    (found == b"lock_addr" && second == key).then_some((number(address)?, value))
 }
 
 /// Results of compaction, by code.
@@ -290,12 +305,15 @@ pub(super) fn compaction(name: &[u8], mut text: &[u8]) -> Option<Kind> {
         let value = value.strip_suffix(b",").unwrap_or(value);
         match key {
             b"zone_start" | b"nr_scanned" | b"nr_migrated" => a = number(value)?,
-            b"zone_end" | b"nr_taken" | b"nr_failed" | b"priority" => b = number(value)?,
+            b"zone_end" | b"nr_taken" | b"nr_failed" | b"priority" | b"prio" => b = number(value)?,
             b"status" | b"ret" => b = index_of(&COMPACT_RESULTS, value)?,
             b"node" | b"nid" => node = number(value)?,
-            b"zone" | b"classzone_idx" => zone = index_of(&ZONE_NAMES, value)?,
+            b"zone" | b"classzone_idx" | b"idx" | b"highest_zoneidx" => {
+                zone = index_of(&ZONE_NAMES, value)?
+            }
             b"order" => order = number(value)?,
-            b"consider" => b |= number(value)? & 0xffff_ffff,
+            b"consider" | b"considered" => b |= number(value)? & 0xffff_ffff,
+            b"defer_shift" => b |= (number(value)? & 63) << 32,
             b"limit" => b |= u64::from(number(value)?.checked_ilog2()?) << 32,
             _ => {}
         }

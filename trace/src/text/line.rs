@@ -119,7 +119,9 @@ impl Parser {
             return Line::Nothing;
         }
         // `CPU:1 [LOST 23 EVENTS]`, `CPU:1 [LOST EVENTS]`; trace-cmd: `CPU:1 [23 EVENTS DROPPED]`.
-        if let Some(rest) = text.strip_prefix(b"CPU:") {
+        // trace-cmd prints the name of the buffer before, where there are several.
+        if let Some(start) = memmem::find(text, b"CPU:") {
+            let rest = &text[start + 4..];
             let (cpu, rest) = leading_number(rest);
             let lost = memmem::find(rest, b"LOST").or_else(|| memmem::find(rest, b"DROPPED"));
             if let (Some(cpu), Some(_)) = (cpu.and_then(|cpu| u16::try_from(cpu).ok()), lost) {
@@ -328,7 +330,11 @@ fn task(text: &[u8]) -> Option<(&[u8], i32)> {
 
 fn finish_task(before: &[u8], pid: i32) -> Option<(&[u8], i32)> {
     match before.last()? {
-        b'-' => Some((before[..before.len() - 1].trim_ascii(), pid)),
+        // The name stands right-aligned in 16 columns; trace-cmd prints the buffer's name before.
+        b'-' => {
+            let name = &before[..before.len() - 1];
+            Some((name[name.len().saturating_sub(16)..].trim_ascii(), pid))
+        }
         b' ' => Some((before.trim_ascii(), pid)),
         _ => None,
     }

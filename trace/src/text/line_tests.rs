@@ -250,6 +250,17 @@ fn every_page_event_is_read() {
         kind("contention_end: (____ptrval____) (ret=-11)"),
         Kind::ContentionEnd { lock: 0, ret: -11 }
     );
+    assert_eq!(
+        kind("contention_begin:      lock_addr=0xffff88863ffd6b08 flags=5"),
+        Kind::ContentionBegin {
+            lock: 0xffff_8886_3ffd_6b08,
+            flags: 5
+        }
+    );
+    assert_eq!(
+        kind("contention_end:      lock_addr=0x10 ret=-4"),
+        Kind::ContentionEnd { lock: 16, ret: -4 }
+    );
     assert_eq!(kind("sched_switch: prev_comm=x"), Kind::Other);
 }
 
@@ -292,6 +303,10 @@ fn losses_are_counted_by_cpu() {
         (Line::Nothing, 120, Some(&120))
     );
     assert_eq!(parse("CPU:3 [LOST EVENTS]").1.lost.uncounted, 1);
+    assert_eq!(
+        parse("rd: CPU:0 [7 EVENTS DROPPED]").1.lost.per_cpu.get(&0),
+        Some(&7)
+    );
     assert_eq!(parse("CPU:0 [7 EVENTS DROPPED]").1.lost.total(), 7);
     assert_eq!(
         parse("# entries-in-buffer/entries-written: 10/17   #P:2")

@@ -2,6 +2,7 @@
 
 mod fields;
 mod line;
+mod write;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use crate::event::Event;
 use crate::reader::{BLOCK_EVENTS, Feed, Pass};
 use crate::source::{Packing, Source};
 pub(crate) use line::{Line, Parser};
+pub use write::TextWriter;
 
 /// Bytes of text kept at once, and thereby the longest line that is read.
 const WINDOW_BYTES: usize = 512 << 10;
