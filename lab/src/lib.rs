@@ -1,1 +1,3 @@
 //! Pageyard lab.
+
+pub mod named;
