@@ -1,5 +1,20 @@
 //! Machines for the allocator: virtual CPUs one after the other, and real memory and threads.
 //!
-//! [`seq`] runs any number of virtual CPUs in one thread, for replay and tests.
+//! [`seq`] runs any number of virtual CPUs in one thread, for replay and tests. [`plain`] is the
+//! machine we run on, over tables of `words` in mapped memory and the queue spin locks of
+//! [`lock`]; [`memory`] gives page frames an address, and [`HostAllocator`] puts both together.
 
+mod allocator;
+mod counters;
+pub mod lock;
+mod map;
+pub mod memory;
+pub mod plain;
 pub mod seq;
+mod words;
+
+pub use allocator::{Block, HostAllocator, HostError};
+pub use counters::{Counters, Counts, Notes};
+pub use memory::{PAGE_BYTES, Region, RegionError};
+pub use plain::Plain;
+pub use words::Words;
