@@ -1,3 +1,4 @@
 //! Pageyard lab.
 
 pub mod named;
+pub mod procfs;
