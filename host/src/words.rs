@@ -91,7 +91,11 @@ impl<A: Word> Words<A> {
 
     #[inline(always)]
     fn word(&self, record: usize, field: Field) -> &A {
-        let at = (record << self.shift) + usize::from(field.0);
+        // Wrapping: whatever comes out is held against the length below, so that one comparison
+        // an access is all that safety costs.
+        let at = record
+            .wrapping_shl(self.shift)
+            .wrapping_add(usize::from(field.0));
         // SAFETY: `over` checked that so many words lie in the mapping behind `first`; the
         // memory is zeroed, which is a valid `A`, lives as long as `self`, and is only ever
         // used as `A`.
@@ -102,7 +106,9 @@ impl<A: Word> Words<A> {
     /// Where a record begins, for a prefetch.
     #[inline(always)]
     pub(crate) fn address(&self, record: usize) -> *const A {
-        self.first.as_ptr().wrapping_add(record << self.shift)
+        self.first
+            .as_ptr()
+            .wrapping_add(record.wrapping_shl(self.shift))
     }
 }
 
