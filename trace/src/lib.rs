@@ -7,6 +7,7 @@ pub mod error;
 pub mod event;
 mod format;
 pub mod gfp;
+mod perf;
 pub mod reader;
 pub mod record;
 pub mod recording;

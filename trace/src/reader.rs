@@ -89,6 +89,14 @@ impl Pass {
         }
     }
 
+    /// A new task has its parent's name until it takes one of its own.
+    pub(crate) fn comm_inherited(&mut self, pid: i32, parent: i32) {
+        if let Some(comm) = self.comms.get(&parent).cloned() {
+            self.comm_last = (0, [0; 16]);
+            self.comms.insert(pid, comm);
+        }
+    }
+
     /// Counts an event that is not interpreted.
     pub(crate) fn other(&mut self, name: &[u8]) {
         let text = String::from_utf8_lossy(&name[..name.len().min(64)]);

@@ -9,6 +9,8 @@ use crate::dat::Data;
 use crate::dat::feed::DatFeed;
 use crate::dat::file::{DatFile, MAGIC};
 use crate::error::{At, Damage, Fault, TraceError};
+use crate::perf::feed::PerfFeed;
+use crate::perf::{MAGICS, PerfFile};
 use crate::reader::EventReader;
 use crate::snapshot::{BuddyInfo, KPageFlags, NumaStat, PageTypeInfo, Snapshot, VmStat, ZoneInfo};
 use crate::source::{self, Consumed, Source};
@@ -30,6 +32,8 @@ pub enum Format {
     Text,
     /// `trace.dat` of trace-cmd or of `pageyard record`, version 6 or 7.
     TraceDat,
+    /// `perf.data` of `perf record`, from a file or a pipe.
+    PerfData,
 }
 
 impl Format {
@@ -39,6 +43,7 @@ impl Format {
         match self {
             Format::Text => "text",
             Format::TraceDat => "trace.dat",
+            Format::PerfData => "perf.data",
         }
     }
 }
@@ -50,6 +55,7 @@ pub struct Recording {
     trace: PathBuf,
     format: Format,
     dat: Option<Arc<DatFile>>,
+    perf: Option<Arc<PerfFile>>,
     kernel: Option<String>,
     clock: Option<String>,
     /// What ran while it was recorded, in its maker's words.
@@ -86,6 +92,7 @@ impl Recording {
             trace,
             format,
             dat: None,
+            perf: None,
             kernel: None,
             clock: None,
             command: None,
@@ -99,6 +106,7 @@ impl Recording {
         match format {
             Format::Text => {}
             Format::TraceDat => recording.open_dat()?,
+            Format::PerfData => recording.open_perf()?,
         }
         if metadata.is_dir() {
             recording.read_folder(path);
@@ -196,6 +204,13 @@ impl Recording {
                 let feed = DatFeed::new(file, consumed.clone());
                 Ok(EventReader::new(Box::new(feed), consumed, total))
             }
+            Format::PerfData => {
+                let file = self.perf.clone().ok_or_else(|| self.no_container())?;
+                let total = file.records.end.saturating_sub(file.records.start);
+                let consumed = Consumed::default();
+                let feed = PerfFeed::new(file, consumed.clone());
+                Ok(EventReader::new(Box::new(feed), consumed, total))
+            }
         }
     }
 
@@ -212,6 +227,15 @@ impl Recording {
         self.clock = dat.options.clock.clone();
         self.ring_stats = extras::ring_stats_by_cpu(&dat.options.cpu_stats);
         self.dat = Some(Arc::new(dat));
+        Ok(())
+    }
+
+    fn open_perf(&mut self) -> Result<(), TraceError> {
+        let (file, length) = source::seekable(&self.trace)?;
+        let perf = PerfFile::open(Data::File(Arc::new(file), length))
+            .map_err(|fault| TraceError::damaged(&self.trace, fault.at, fault.what))?;
+        self.kernel.clone_from(&perf.release);
+        self.perf = Some(Arc::new(perf));
         Ok(())
     }
 
@@ -333,6 +357,9 @@ fn detect(path: &Path) -> Result<Format, TraceError> {
     let (head, problem) = source::read_limited(path, HEAD_BYTES)?;
     if head.starts_with(MAGIC) {
         return Ok(Format::TraceDat);
+    }
+    if MAGICS.iter().any(|magic| head.starts_with(magic)) {
+        return Ok(Format::PerfData);
     }
     if text::looks_like_trace(&head) {
         return Ok(Format::Text);

@@ -53,6 +53,35 @@ const PAGE_BYTES_MAX: u64 = 1 << 20;
 /// Most CPUs of a file; Linux itself stops at 8192.
 const CPUS_MAX: u64 = 16 << 10;
 
+/// Reads the formats of events that perf copies in the manner of a trace.dat's head.
+///
+/// # Errors
+/// Damage within.
+pub(crate) fn formats(mut scan: Scan, damage: &mut Damage) -> Result<Decoder, Fault> {
+    let magic = scan.bytes(MAGIC.len() as u64, "magic bytes of the formats")?;
+    if magic != MAGIC {
+        return Err(scan.fault("the formats do not begin as they should"));
+    }
+    scan.string(16, "version of the formats")?;
+    let big_endian = scan.u8("byte order")? == 1;
+    scan.u8("size of a long")?;
+    let page_bytes = u64::from(scan.u32("page size")?);
+    let mut parts = Parts::new(page_bytes, big_endian);
+    let outcome = parts
+        .header_info(&mut scan)
+        .and_then(|()| parts.ftrace_formats(&mut scan))
+        .and_then(|()| parts.event_formats(&mut scan));
+    for fault in parts.damage.faults() {
+        damage.add(fault.at, fault.what.clone());
+    }
+    match outcome {
+        // The formats before the damage are good.
+        Err(fault) if parts.decoder.events() > 0 => damage.add(fault.at, fault.what),
+        outcome => outcome?,
+    }
+    Ok(parts.decoder)
+}
+
 impl DatFile {
     /// Opens a file. What is damaged but not needed is noted in `damage`.
     ///
@@ -81,16 +110,7 @@ impl DatFile {
         if !(64..=PAGE_BYTES_MAX).contains(&page_bytes) {
             return Err(scan.fault(format!("page size {page_bytes}")));
         }
-        let mut parts = Parts {
-            header: None,
-            decoder: Decoder::new(big_endian),
-            comms: Vec::new(),
-            lanes: Vec::new(),
-            options: Options::default(),
-            damage: Damage::default(),
-            page_bytes,
-            big_endian,
-        };
+        let mut parts = Parts::new(page_bytes, big_endian);
         let outcome = match version {
             6 => parts.version_6(&mut scan),
             _ => super::sections::read(&mut parts, &mut scan, &data),
@@ -107,6 +127,19 @@ impl DatFile {
 }
 
 impl Parts {
+    fn new(page_bytes: u64, big_endian: bool) -> Parts {
+        Parts {
+            header: None,
+            decoder: Decoder::new(big_endian),
+            comms: Vec::new(),
+            lanes: Vec::new(),
+            options: Options::default(),
+            damage: Damage::default(),
+            page_bytes,
+            big_endian,
+        }
+    }
+
     fn finish(mut self, data: Data, version: u32) -> Result<DatFile, Fault> {
         let end = data.len();
         let missing = |what: &str| Fault {

@@ -9,4 +9,4 @@ mod scan;
 mod sections;
 pub mod write;
 
-pub(crate) use scan::Data;
+pub(crate) use scan::{Data, Scan};

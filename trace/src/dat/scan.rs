@@ -50,14 +50,14 @@ impl Data {
 /// A place in the data from which numbers and strings are read in turn.
 #[derive(Clone, Debug)]
 pub(crate) struct Scan {
-    pub(super) data: Data,
+    pub(crate) data: Data,
     /// Next byte.
     pub(crate) at: u64,
     /// One past the last byte that may be read.
     pub(crate) end: u64,
-    pub(super) big_endian: bool,
+    pub(crate) big_endian: bool,
     /// Where these bytes lie in the file, for messages (decompressed sections lie elsewhere).
-    pub(super) base: u64,
+    pub(crate) base: u64,
 }
 
 impl Scan {

@@ -70,7 +70,11 @@ impl TextWriter {
             "{comm:>16}-{:<7} [{:03}] {flags}",
             event.pid, event.cpu
         )?;
-        let (seconds, rest) = (event.time_ns / 1_000_000_000, event.time_ns % 1_000_000_000);
+        // Six digits are rounded, as the kernel does.
+        let time_ns = event
+            .time_ns
+            .saturating_add(if self.nanos { 0 } else { 500 });
+        let (seconds, rest) = (time_ns / 1_000_000_000, time_ns % 1_000_000_000);
         if self.nanos {
             write!(out, " {seconds:5}.{rest:09}: ")?;
         } else {
