@@ -6,6 +6,7 @@ pub mod dat;
 pub mod error;
 pub mod event;
 mod format;
+pub mod fuzz;
 pub mod gfp;
 mod perf;
 pub mod reader;
