@@ -2,7 +2,7 @@
 //!
 //! Both sets are read while the events are being recorded. In a set the small files come first;
 //! `zoneinfo`, `buddyinfo` and `/proc/kpageflags`, which must agree with each other, follow one
-//! another at the end. The flags take a fifth of a second for 10 GB of memory; each piece of them
+//! another at the end. The flags take a tenth of a second for 10 GB of memory; each piece of them
 //! has a time of its own. Everything stays in memory, touched before tracing began, until tracing
 //! is off.
 

@@ -27,7 +27,9 @@ pub fn files() -> Vec<(&'static str, String)> {
         ),
         (
             "cmdline",
-            read("/proc/cmdline").map(line).unwrap_or_default(),
+            read("/proc/cmdline")
+                .map(|text| line(kernel_words(&text)))
+                .unwrap_or_default(),
         ),
         ("sysctl", sysctl()),
         ("thp", transparent_huge_pages()),
@@ -46,6 +48,14 @@ fn line(text: String) -> String {
 fn read(path: impl AsRef<Path>) -> Option<String> {
     let bytes = fs::read(path).ok()?;
     Some(String::from_utf8(bytes).ok()?.trim().to_string())
+}
+
+/// The words of the boot line that set the kernel. The first program, and its arguments behind
+/// `--`, are not what a recording is about.
+fn kernel_words(boot_line: &str) -> String {
+    let words = boot_line.split(' ').take_while(|word| *word != "--");
+    let kernel = words.filter(|word| !word.starts_with("init=") && !word.starts_with("rdinit="));
+    kernel.collect::<Vec<_>>().join(" ")
 }
 
 /// Entries of a folder, sorted by name.
@@ -187,6 +197,16 @@ fn system_ram() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_boot_line_is_kept_without_the_first_program() {
+        let line = "console=ttyS0 init=/bin/x transparent_hugepage=never -- --secret 5";
+        assert_eq!(
+            kernel_words(line),
+            "console=ttyS0 transparent_hugepage=never"
+        );
+        assert_eq!(kernel_words("quiet"), "quiet");
+    }
 
     #[test]
     fn this_machine_has_a_kernel_and_settings_in_key_value_form() {
