@@ -37,8 +37,12 @@ pub fn buddyinfo(info: &BuddyInfo) -> String {
 #[must_use]
 pub fn pagetypeinfo(info: &PageTypeInfo) -> String {
     let mut text = String::new();
-    let mut nodes: Vec<u16> = info.free.iter().map(|row| row.node).collect();
-    nodes.dedup();
+    let mut nodes: Vec<u16> = Vec::new();
+    for row in &info.free {
+        if !nodes.contains(&row.node) {
+            nodes.push(row.node);
+        }
+    }
     for node in nodes {
         if let Some(order) = info.pageblock_order {
             put!(text, "Page block order: {order}\n");
@@ -211,6 +215,17 @@ pub enum Index {
     Extfrag,
     /// `unusable_index`.
     Unusable,
+}
+
+impl Index {
+    /// Name of the file.
+    #[must_use]
+    pub fn file(self) -> &'static str {
+        match self {
+            Index::Extfrag => "extfrag_index",
+            Index::Unusable => "unusable_index",
+        }
+    }
 }
 
 /// A row of `extfrag_index` or `unusable_index`, from thousandths by order.
