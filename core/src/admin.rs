@@ -32,7 +32,7 @@ impl<P: Platform> Allocator<P> {
             self.set_stat_threshold(zone, threshold, drift_mark);
             for kind in ZoneKind::ALL {
                 let reserve = reserve_pages(geometry, zone, kind);
-                self.set_reserve(zone, kind, reserve);
+                self.set_protection(zone, kind, reserve);
             }
             let local = u32::from(geometry.nodes[usize::from(desc.node.0)].cpus);
             let cpus = if local == 0 { online } else { local };

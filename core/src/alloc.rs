@@ -152,7 +152,7 @@ impl<P: Platform> Allocator<P> {
                 taken += 1;
             }
             if taken > 0 {
-                self.count_served(plan, zone, taken, Counting::UnderPcpLock);
+                self.count_served(plan, zone, taken, Counting::UnderPcpLock(cache.record));
             }
             taken
         });
@@ -337,7 +337,7 @@ impl<P: Platform> Allocator<P> {
                     let (order, t) = (request.order, request.mobility);
                     let page = self.pcp_take(cache, order, t, list, rights)?;
                     self.set_state(page, PageKind::Allocated, order, t, plan.cpu);
-                    self.count_served(plan, zone, 1, Counting::UnderPcpLock);
+                    self.count_served(plan, zone, 1, Counting::UnderPcpLock(cache.record));
                     self.platform.note(Event::PcpHit {
                         zone,
                         cpu: plan.cpu,
@@ -390,10 +390,10 @@ impl<P: Platform> Allocator<P> {
     /// Counts `blocks` blocks served from a zone.
     fn count_served(&self, plan: &Plan<'_>, zone: ZoneId, blocks: u64, counting: Counting) {
         let pages = blocks << plan.request.order;
-        self.count_event(zone, plan.cpu, EventItem::PagesAllocated, pages, counting);
+        self.count_event(zone, EventItem::PagesAllocated, pages, counting);
         self.count_numa(zone, plan.preferred, plan.cpu, blocks, counting);
         if plan.request.interleave && self.zone(zone).node == plan.node {
-            self.count_event(zone, plan.cpu, EventItem::NumaInterleave, blocks, counting);
+            self.count_event(zone, EventItem::NumaInterleave, blocks, counting);
         }
     }
 }

@@ -52,10 +52,9 @@ impl<P: Platform> Allocator<P> {
                 let page = self.zone(zone).page(pfn.0);
                 self.count_event(
                     zone,
-                    cpu,
                     EventItem::PagesFreed,
                     1 << order,
-                    Counting::UnderPcpLock,
+                    Counting::UnderPcpLock(cache.record),
                 );
                 self.free_to_pcp(cache, page, order, t, list)
             })
@@ -80,9 +79,10 @@ impl<P: Platform> Allocator<P> {
         list: u8,
     ) -> Option<Rest> {
         self.pcp_put(cache, page, order, t, list);
-        let mut size = self.pcp_size(cache);
+        let before = self.pcp_size(cache);
+        let mut size = before;
         let verdict = size.on_free(&self.policy, order, self.pressure(cache.zone));
-        self.set_pcp_size(cache, &size);
+        self.change_pcp_size(cache, &before, &size);
         let FreeVerdict::Drain { pages, free_high } = verdict else {
             return None;
         };
@@ -140,13 +140,7 @@ impl<P: Platform> Allocator<P> {
 
     /// Straight to the zone: orders without a list, isolated blocks, a busy cache.
     fn free_direct(&self, zone: ZoneId, cpu: CpuId, pfn: Pfn, order: u8, t: MigrateType) {
-        self.count_event(
-            zone,
-            cpu,
-            EventItem::PagesFreed,
-            1 << order,
-            Counting::Raced,
-        );
+        self.count_event(zone, EventItem::PagesFreed, 1 << order, Counting::Raced);
         self.with_zone(zone, cpu, Site::DirectFree, |held| {
             let page = self.zone(zone).page(pfn.0);
             self.expect_kind(self.zone(zone), page, PageKind::Allocated);

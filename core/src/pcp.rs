@@ -138,19 +138,27 @@ impl<P: Platform> Allocator<P> {
 
     /// Stores limits and state, not the count.
     pub(crate) fn set_pcp_size(&self, cache: Cache, size: &PcpSize) {
-        let flags = u32::from(size.freed_high_order) * FREED_HIGH_ORDER
-            + u32::from(size.free_high_batch) * FREE_HIGH_BATCH;
+        let before = self.pcp_size(cache);
+        self.change_pcp_size(cache, &before, size);
+    }
+
+    /// The same for a caller that has just read them: what did not change is not touched.
+    pub(crate) fn change_pcp_size(&self, cache: Cache, before: &PcpSize, size: &PcpSize) {
+        let flags = |size: &PcpSize| {
+            u32::from(size.freed_high_order) * FREED_HIGH_ORDER
+                + u32::from(size.free_high_batch) * FREE_HIGH_BATCH
+        };
         let words = [
-            (BATCH, size.batch),
-            (HIGH, size.high),
-            (HIGH_MIN, size.high_min),
-            (HIGH_MAX, size.high_max),
-            (ALLOC_FACTOR, size.alloc_factor),
-            (FREE_RUN, size.free_run),
-            (FLAGS, flags),
+            (BATCH, before.batch, size.batch),
+            (HIGH, before.high, size.high),
+            (HIGH_MIN, before.high_min, size.high_min),
+            (HIGH_MAX, before.high_max, size.high_max),
+            (ALLOC_FACTOR, before.alloc_factor, size.alloc_factor),
+            (FREE_RUN, before.free_run, size.free_run),
+            (FLAGS, flags(before), flags(size)),
         ];
-        for (field, value) in words {
-            if self.pcps.get(cache.record, field) != value {
+        for (field, before, value) in words {
+            if before != value {
                 self.pcps.set(cache.record, field, value);
             }
         }
@@ -188,9 +196,10 @@ impl<P: Platform> Allocator<P> {
     /// One hold of the zone lock: appends blocks to a list in the order obtained, stops early
     /// when the zone cannot provide.
     fn refill(&self, cache: Cache, order: u8, t: MigrateType, list: u8, rights: Rights) {
-        let mut size = self.pcp_size(cache);
+        let before = self.pcp_size(cache);
+        let mut size = before;
         let asked = size.refill_blocks(&self.policy, order, self.pressure(cache.zone));
-        self.set_pcp_size(cache, &size);
+        self.change_pcp_size(cache, &before, &size);
         let blocks = self.cache_list(cache, list);
         let got = self.with_zone(cache.zone, cache.cpu, Site::Refill, |held| {
             let mut mode = Mode::Normal;

@@ -64,8 +64,8 @@ impl EventItem {
 /// Who counts: decides whether a plain store is enough.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counting {
-    /// The holder of the pcp lock of this zone and CPU.
-    UnderPcpLock,
+    /// The holder of the pcp lock of the zone that is counted for: the record of that cache.
+    UnderPcpLock(usize),
     /// Anybody else.
     Raced,
 }
@@ -139,48 +139,50 @@ impl<P: Platform> Allocator<P> {
         changed
     }
 
-    /// Counts an event of a zone.
-    pub(crate) fn count_event(
-        &self,
-        zone: ZoneId,
-        cpu: CpuId,
-        item: EventItem,
-        delta: u64,
-        counting: Counting,
-    ) {
-        let numa = item.is_numa();
-        if numa && self.policy.numa_stat == NumaStat::Off {
+    /// Counts an event of a zone. Inlined, so that a known item costs no choice on the hit path.
+    #[inline]
+    pub(crate) fn count_event(&self, zone: ZoneId, item: EventItem, delta: u64, by: Counting) {
+        let numa_stat = self.policy.numa_stat;
+        if item.is_numa() && numa_stat == NumaStat::Off {
             return;
         }
         let field = Field(item as u8);
-        if counting == Counting::Raced {
+        let Counting::UnderPcpLock(pcp) = by else {
             // Relaxed: a count orders nothing.
             self.event_totals
                 .add(usize::from(zone.0), field, delta, Ordering::Relaxed);
             return;
-        }
-        let pcp = self.pcp_record(zone, cpu);
-        let sum = self.event_diffs.peek(pcp, field).wrapping_add(delta);
-        let (limit, keep) = match self.policy.numa_stat {
-            // A single increment of an ordinary counter oversteps, so that it spills less often.
-            NumaStat::Ordinary if numa => {
-                let threshold = i64::from(self.stat_threshold(zone));
-                (threshold, -(threshold / 2))
-            }
-            NumaStat::Threshold if numa => (i64::from(self.policy.numa_threshold), 0),
-            _ => (i64::MAX, 0),
         };
-        let (left, spilled) = match sum as i64 > limit {
-            true => (keep as u64, sum.wrapping_sub(keep as u64)),
-            false => (sum, 0),
+        let sum = self.event_diffs.peek(pcp, field).wrapping_add(delta);
+        let left = match item.is_numa() && numa_stat != NumaStat::Event {
+            true => self.spill_event(zone, field, sum),
+            false => sum,
         };
         // Relaxed, plain: the pcp lock makes us the only writer; readers sum what they find.
         self.event_diffs.store(pcp, field, left, Ordering::Relaxed);
-        if spilled != 0 {
-            self.event_totals
-                .add(usize::from(zone.0), field, spilled, Ordering::Relaxed);
-            self.platform.note(Event::CounterSpill { zone });
+    }
+
+    /// Folds a NUMA difference into the total if it exceeds the threshold of the policy;
+    /// returns what stays with the CPU.
+    fn spill_event(&self, zone: ZoneId, field: Field, sum: u64) -> u64 {
+        let (limit, keep) = match self.policy.numa_stat {
+            // A single increment of an ordinary counter oversteps, so that it spills less often.
+            NumaStat::Ordinary => {
+                let threshold = i64::from(self.stat_threshold(zone));
+                (threshold, -(threshold / 2))
+            }
+            NumaStat::Threshold => (i64::from(self.policy.numa_threshold), 0),
+            NumaStat::Event | NumaStat::Off => (i64::MAX, 0),
+        };
+        if sum as i64 <= limit {
+            return sum;
         }
+        let spilled = sum.wrapping_sub(keep as u64);
+        // Relaxed: a count orders nothing.
+        self.event_totals
+            .add(usize::from(zone.0), field, spilled, Ordering::Relaxed);
+        self.platform.note(Event::CounterSpill { zone });
+        keep as u64
     }
 
     /// An event counter of a zone, exact once the CPUs are at rest. Reads a word of every CPU.
@@ -214,11 +216,11 @@ impl<P: Platform> Allocator<P> {
         }
         let node = self.zone(zone).node;
         if node == self.zone(preferred).node {
-            self.count_event(zone, cpu, EventItem::NumaHit, n, counting);
+            self.count_event(zone, EventItem::NumaHit, n, counting);
         } else {
-            self.count_event(zone, cpu, EventItem::NumaMiss, n, counting);
+            self.count_event(zone, EventItem::NumaMiss, n, counting);
             // Raced: the lock held, if any, is not that of the preferred zone.
-            self.count_event(preferred, cpu, EventItem::NumaForeign, n, Counting::Raced);
+            self.count_event(preferred, EventItem::NumaForeign, n, Counting::Raced);
             self.platform.note(Event::RemoteNode { zone, preferred });
         }
         let local = node == self.node_of(cpu);
@@ -227,6 +229,6 @@ impl<P: Platform> Allocator<P> {
         } else {
             EventItem::NumaOther
         };
-        self.count_event(zone, cpu, item, n, counting);
+        self.count_event(zone, item, n, counting);
     }
 }

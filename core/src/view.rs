@@ -65,6 +65,23 @@ impl<P: Platform> Allocator<P> {
         });
     }
 
+    /// Head of a list of a per-CPU cache: the block that an allocation would take.
+    #[must_use]
+    pub fn pcp_head(&self, zone: ZoneId, cpu: CpuId, list: u8) -> Option<Pfn> {
+        let span = *self.zone(zone);
+        self.with_pcp(zone, cpu, Site::PcpAdmin, |cache| {
+            self.first_cached(cache, list)
+                .map(|page| Pfn(span.pfn(page)))
+        })
+    }
+
+    /// The list of a per-CPU cache that blocks of an order and type wait on; `None` is not
+    /// cached under this policy.
+    #[must_use]
+    pub fn list_of(&self, order: u8, migratetype: MigrateType) -> Option<u8> {
+        self.pcp_list(order, migratetype)
+    }
+
     /// A per-CPU cache: limits, state, and blocks on each list.
     #[must_use]
     pub fn pcp(&self, zone: ZoneId, cpu: CpuId) -> PcpView {
@@ -78,6 +95,12 @@ impl<P: Platform> Allocator<P> {
                 blocks,
             }
         })
+    }
+
+    /// Current limit of a per-CPU cache, pages.
+    #[must_use]
+    pub fn pcp_limit(&self, zone: ZoneId, cpu: CpuId) -> u32 {
+        self.with_pcp(zone, cpu, Site::PcpAdmin, |cache| self.pcp_size(cache).high)
     }
 
     /// Pages in a per-CPU cache. Racy: a hint.

@@ -81,7 +81,8 @@ impl<P: Platform> Allocator<P> {
         self.zone_word(zone, Field(RESERVE + kind as u8))
     }
 
-    pub(crate) fn set_reserve(&self, zone: ZoneId, kind: ZoneKind, pages: u32) {
+    /// Sets what a request whose highest zone is `kind` must leave in a zone, pages.
+    pub fn set_protection(&self, zone: ZoneId, kind: ZoneKind, pages: u32) {
         self.set_zone_word(zone, Field(RESERVE + kind as u8), pages);
     }
 

@@ -2,3 +2,4 @@
 
 pub mod named;
 pub mod procfs;
+pub mod twin;

@@ -8,6 +8,7 @@
 
 pub mod error;
 pub mod file;
+pub mod manual;
 
 use std::path::{Path, PathBuf};
 

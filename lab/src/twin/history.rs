@@ -1,0 +1,581 @@
+//! The first reading of a recording: what the events do not say, inferred from what follows.
+//!
+//! A page is followed from event to event by its frame number. Where it is seen next tells where
+//! it went: a freed page that is allocated again without leaving the buddy lists was on a per-CPU
+//! list, and the request's type names the list; one that leaves the buddy lists had gone straight
+//! to the zone. Each inference is a note on the event that it explains; the second reading feeds
+//! the requests with these notes.
+
+use std::collections::BTreeMap;
+
+use pageyard::Policy;
+use pageyard_trace::event::{Event, Kind, PFN_NONE};
+
+use super::numa::Interleavers;
+use super::runs::{Ended, Refill, Runs};
+use super::world::{PAGEBLOCK_ORDER, World};
+
+/// What became of a free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FreeNote(u8);
+
+impl FreeNote {
+    const BATCHED: u8 = 1;
+    const TO_PCP: u8 = 2;
+    const TO_ZONE: u8 = 4;
+    const TYPE_SHIFT: u8 = 3; // two bits, type + 1; 0 is unknown
+    const TYPE_MASK: u8 = 3 << Self::TYPE_SHIFT;
+    const UNSEEN_ALLOC: u8 = 32;
+    const IN_REFILL: u8 = 64;
+    const LEAVES_UNSEEN: u8 = 128;
+
+    /// A `mm_page_free_batched` event follows: the page reaches the per-CPU list there.
+    #[must_use]
+    pub fn is_batched(self) -> bool {
+        self.0 & Self::BATCHED != 0
+    }
+
+    /// The page went past the per-CPU lists: seen to, or freed by an interrupt inside a refill.
+    #[must_use]
+    pub fn went_to_zone(self) -> bool {
+        self.0 & Self::TO_ZONE != 0 || (self.0 & Self::IN_REFILL != 0 && self.0 & Self::TO_PCP == 0)
+    }
+
+    /// Type of the list it was put on, if known: 0 to 2.
+    #[must_use]
+    pub fn list_type(self) -> Option<u8> {
+        ((self.0 & Self::TYPE_MASK) >> Self::TYPE_SHIFT).checked_sub(1)
+    }
+
+    /// An allocation that left no event came before.
+    #[must_use]
+    pub fn has_unseen_alloc(self) -> bool {
+        self.0 & Self::UNSEEN_ALLOC != 0
+    }
+
+    /// The page freed here is the one that such an allocation takes later.
+    #[must_use]
+    pub fn leaves_unseen(self) -> bool {
+        self.0 & Self::LEAVES_UNSEEN != 0
+    }
+
+    fn set(&mut self, bit: u8) {
+        self.0 |= bit;
+    }
+
+    fn set_type(&mut self, t: u8) {
+        self.0 = self.0 & !Self::TYPE_MASK | (t.min(2) + 1) << Self::TYPE_SHIFT;
+    }
+}
+
+/// Where a page is, as far as the events tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Unseen,
+    Allocated { t: u8 },
+    Freed { cpu: u16, free: u32 },
+    Refilled { cpu: u16, t: u8, event: u64 },
+    Drained,
+}
+
+impl Place {
+    fn pack(self) -> u64 {
+        match self {
+            Place::Unseen => 0,
+            Place::Allocated { t } => 1 | u64::from(t) << 3,
+            Place::Freed { cpu, free } => 2 | u64::from(cpu) << 3 | u64::from(free) << 32,
+            Place::Refilled { cpu, t, event } => {
+                3 | u64::from(cpu) << 3 | u64::from(t) << 19 | event << 22
+            }
+            Place::Drained => 4,
+        }
+    }
+
+    fn unpack(word: u64) -> Place {
+        match word & 7 {
+            0 => Place::Unseen,
+            1 => Place::Allocated {
+                t: (word >> 3) as u8,
+            },
+            2 => Place::Freed {
+                cpu: (word >> 3) as u16,
+                free: (word >> 32) as u32,
+            },
+            3 => Place::Refilled {
+                cpu: (word >> 3) as u16,
+                t: (word >> 19) as u8 & 7,
+                event: word >> 22,
+            },
+            _ => Place::Drained,
+        }
+    }
+}
+
+/// A list of a per-CPU cache: CPU, zone, order, type.
+pub type ListKey = (u16, usize, u8, u8);
+
+/// What a per-CPU list was seen to hold at the first event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FirstList {
+    /// Pages allocated from it before its first refill, head first.
+    pub from_head: Vec<u64>,
+    /// Pages drained from it that were never seen before, tail first.
+    pub from_tail: Vec<u64>,
+    /// It ran empty: `from_head` and `from_tail` are all it held.
+    pub ran_empty: bool,
+}
+
+/// What a cache was seen to do until its first refill.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FirstRefill {
+    /// Blocks of the first order-0 refill; 0 if there was none.
+    pub blocks: u32,
+    /// Frees before it.
+    pub frees_before: u32,
+}
+
+/// Everything inferred.
+#[derive(Debug)]
+pub struct History {
+    /// One note a `mm_page_free`, in order.
+    pub frees: Vec<FreeNote>,
+    /// One a `mm_page_alloc`, in order: it was served past the per-CPU lists.
+    pub direct_allocs: Vec<bool>,
+    /// Per-CPU lists at the first event.
+    pub lists: BTreeMap<ListKey, FirstList>,
+    /// Blocks that were in use at the first event: page frame, order, type of the block.
+    pub in_use: Vec<(u64, u8, u8)>,
+    /// Type of each pageblock that was seen: by zone and block number.
+    pub block_types: BTreeMap<(usize, u64), u8>,
+    /// First refills by CPU and zone.
+    pub first_refills: BTreeMap<(u16, usize), FirstRefill>,
+    /// Drains that no free caused: event number, CPU, zone, pages.
+    pub ticks: Vec<(u64, u16, usize, u32)>,
+    /// Tasks whose memory was spread over nodes page by page.
+    pub interleavers: Interleavers,
+    /// When background reclaim was seen at work, by node: first and last event of each stretch.
+    pub reclaim: Vec<Stretch>,
+    /// Events read.
+    pub events: u64,
+    /// Time of the first and last event, nanoseconds.
+    pub window_ns: (u64, u64),
+    /// Frees of pages that must have been allocated without an event.
+    pub unseen_allocs: u64,
+    /// Of them, those whose page had just been refilled: event of the refill, CPU, page record
+    /// + 1, type. The allocation is what the refill was for.
+    pub unseen_at_refill: Vec<(u64, u16, u32, u8)>,
+    /// Page events outside every zone.
+    pub foreign: u64,
+    /// Allocations that failed.
+    pub failed_allocs: u64,
+    /// Frees whose way could be told from what followed, and all frees.
+    pub explained_frees: (u64, u64),
+}
+
+/// A stretch of events during which the background reclaim of a node was at work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Node.
+    pub node: u8,
+    /// Number of its first event.
+    pub from: u64,
+    /// Number of its last event.
+    pub to: u64,
+    /// Time of its last event, nanoseconds.
+    pub to_ns: u64,
+}
+
+/// Silence after which background reclaim is taken to sleep: its nap before it sleeps for good
+/// (HZ/10, mm/vmscan as of 6.1).
+const RECLAIM_GAP_NS: u64 = 100_000_000;
+
+/// Follows every page through a recording.
+pub struct Historian<'a> {
+    world: &'a World,
+    policy: &'a Policy,
+    runs: Runs,
+    places: Vec<u64>,
+    touched_blocks: Vec<bool>,
+    /// Node of each task that is a background reclaimer.
+    reclaimers: BTreeMap<i32, Option<u8>>,
+    history: History,
+}
+
+impl<'a> Historian<'a> {
+    /// Begins a first reading. `policy` is the recorded kernel's: it says which orders are cached.
+    #[must_use]
+    pub fn new(world: &'a World, policy: &'a Policy) -> Historian<'a> {
+        Historian {
+            world,
+            policy,
+            runs: Runs::new(world.cpus()),
+            places: vec![0; world.pages],
+            touched_blocks: vec![false; (world.pages >> PAGEBLOCK_ORDER) + 1],
+            reclaimers: BTreeMap::new(),
+            history: History {
+                frees: Vec::new(),
+                direct_allocs: Vec::new(),
+                lists: BTreeMap::new(),
+                in_use: Vec::new(),
+                block_types: BTreeMap::new(),
+                first_refills: BTreeMap::new(),
+                ticks: Vec::new(),
+                interleavers: Interleavers::default(),
+                reclaim: Vec::new(),
+                events: 0,
+                window_ns: (0, 0),
+                unseen_allocs: 0,
+                unseen_at_refill: Vec::new(),
+                foreign: 0,
+                failed_allocs: 0,
+                explained_frees: (0, 0),
+            },
+        }
+    }
+
+    /// Takes the next events; `name_of` knows the names of tasks.
+    pub fn on_block<'n>(&mut self, block: &[Event], name_of: impl Fn(i32) -> Option<&'n str>) {
+        let mut last = (i32::MIN, None);
+        for event in block {
+            if event.pid != last.0 {
+                let node = *self
+                    .reclaimers
+                    .entry(event.pid)
+                    .or_insert_with(|| name_of(event.pid)?.strip_prefix("kswapd")?.parse().ok());
+                last = (event.pid, node);
+            }
+            if let Some(node) = last.1.filter(|_| !event.context.in_interrupt()) {
+                self.on_reclaimer(node, event);
+            }
+            self.on_event(event);
+        }
+    }
+
+    fn on_reclaimer(&mut self, node: u8, event: &Event) {
+        let number = self.history.events;
+        let open = self
+            .history
+            .reclaim
+            .iter_mut()
+            .rev()
+            .find(|stretch| stretch.node == node);
+        match open {
+            Some(stretch) if event.time_ns <= stretch.to_ns.saturating_add(RECLAIM_GAP_NS) => {
+                (stretch.to, stretch.to_ns) = (number, event.time_ns);
+            }
+            _ => {
+                let (from, to, to_ns) = (number, number, event.time_ns);
+                self.history.reclaim.push(Stretch {
+                    node,
+                    from,
+                    to,
+                    to_ns,
+                });
+            }
+        }
+    }
+
+    fn on_event(&mut self, event: &Event) {
+        let number = self.history.events;
+        self.history.events += 1;
+        if number == 0 {
+            self.history.window_ns.0 = event.time_ns;
+        }
+        self.history.window_ns.1 = event.time_ns;
+        let Some(pfn) = page_of(event) else { return };
+        let known = usize::from(event.cpu) < self.world.cpus();
+        let zone = self.world.zone_of(pfn).filter(|_| known);
+        let Some(zone) = zone else {
+            self.note_foreign(event);
+            return;
+        };
+        let desc = &self.world.zones[zone];
+        let page = desc.base + (pfn - desc.start) as usize;
+        self.touched_blocks[page >> PAGEBLOCK_ORDER] = true;
+        let place = Place::unpack(self.places[page]);
+        let next = match event.kind {
+            Kind::PageAlloc {
+                order, migratetype, ..
+            } => self.on_alloc(event, (pfn, zone), place, order, migratetype),
+            Kind::PageFree { order, .. } => self.on_free(event, (pfn, zone), place, order),
+            Kind::PageFreeBatched { .. } => self.on_batched(event, place),
+            Kind::ZoneLocked {
+                order, migratetype, ..
+            } => self.on_zone_locked(event, (pfn, zone), place, order, migratetype),
+            Kind::PcpuDrain {
+                order, migratetype, ..
+            } => self.on_drain(event, (pfn, zone), place, order, migratetype),
+            _ => place,
+        };
+        self.places[page] = next.pack();
+        self.follow_runs(number, event, zone);
+    }
+
+    fn note_foreign(&mut self, event: &Event) {
+        match event.kind {
+            Kind::PageAlloc { pfn, .. } => {
+                self.history.direct_allocs.push(false);
+                match pfn == PFN_NONE {
+                    true => self.history.failed_allocs += 1,
+                    false => self.history.foreign += 1,
+                }
+            }
+            Kind::PageFree { .. } => {
+                self.history.frees.push(FreeNote::default());
+                self.history.foreign += 1;
+            }
+            _ => self.history.foreign += 1,
+        }
+    }
+
+    fn follow_runs(&mut self, number: u64, event: &Event, zone: usize) {
+        let history = &mut self.history;
+        let world = self.world;
+        let policy = self.policy;
+        self.runs
+            .on_event(number, event, zone, |ended| match ended {
+                Ended::Refill(run, for_alloc) => {
+                    let single = for_alloc && is_direct(world, policy, &run);
+                    if single {
+                        if let Some(last) = history.direct_allocs.last_mut() {
+                            *last = true;
+                        }
+                    } else if run.order == 0 {
+                        let first = history
+                            .first_refills
+                            .entry((run.cpu, run.zone))
+                            .or_default();
+                        if first.blocks == 0 {
+                            first.blocks = run.blocks;
+                        }
+                    }
+                }
+                Ended::Drain(drain) => {
+                    if !drain.after_free {
+                        history
+                            .ticks
+                            .push((drain.event, drain.cpu, drain.zone, drain.pages));
+                    }
+                }
+            });
+    }
+
+    fn on_alloc(
+        &mut self,
+        event: &Event,
+        (pfn, zone): (u64, usize),
+        place: Place,
+        order: u8,
+        t: u8,
+    ) -> Place {
+        self.history.direct_allocs.push(false);
+        self.history
+            .interleavers
+            .on_alloc(event, self.world.zones[zone].node);
+        let list = t.min(2);
+        match place {
+            Place::Unseen if self.is_cached(order) => {
+                let key = (event.cpu, zone, order, list);
+                let first = self.history.lists.entry(key).or_default();
+                if !first.ran_empty {
+                    first.from_head.push(pfn);
+                }
+            }
+            Place::Freed { free, .. } => {
+                let note = &mut self.history.frees[free as usize];
+                note.set(FreeNote::TO_PCP);
+                note.set_type(list);
+                self.history.explained_frees.0 += 1;
+                self.know_block(zone, pfn, list);
+            }
+            _ => {}
+        }
+        Place::Allocated { t: list }
+    }
+
+    fn on_free(
+        &mut self,
+        event: &Event,
+        (pfn, zone): (u64, usize),
+        place: Place,
+        order: u8,
+    ) -> Place {
+        let free = self.history.frees.len() as u32;
+        let mut note = FreeNote::default();
+        match place {
+            Place::Unseen | Place::Drained => {
+                if place == Place::Unseen {
+                    self.history.in_use.push((pfn, order, u8::MAX));
+                } else {
+                    self.history.unseen_allocs += 1;
+                }
+            }
+            Place::Allocated { t } => note.set_type(t),
+            Place::Freed { free: before, .. } => {
+                note.set(FreeNote::UNSEEN_ALLOC);
+                let before = &mut self.history.frees[before as usize];
+                before.set(FreeNote::LEAVES_UNSEEN);
+                before.set(FreeNote::TO_PCP);
+                if let Some(t) = before.list_type() {
+                    note.set_type(t);
+                }
+                self.history.unseen_allocs += 1;
+            }
+            Place::Refilled { cpu, t, event } => {
+                note.set(FreeNote::UNSEEN_ALLOC);
+                note.set_type(t);
+                self.history.unseen_allocs += 1;
+                let page = self.world.page(pfn).map_or(0, |page| page as u32 + 1);
+                self.history.unseen_at_refill.push((event, cpu, page, t));
+            }
+        }
+        if event.context.in_interrupt() && self.is_in_refill(event.cpu, zone) {
+            note.set(FreeNote::IN_REFILL);
+        }
+        self.history.frees.push(note);
+        self.history.explained_frees.1 += 1;
+        let first = self
+            .history
+            .first_refills
+            .entry((event.cpu, zone))
+            .or_default();
+        if first.blocks == 0 {
+            first.frees_before += 1;
+        }
+        Place::Freed {
+            cpu: event.cpu,
+            free,
+        }
+    }
+
+    fn is_in_refill(&self, cpu: u16, zone: usize) -> bool {
+        self.runs
+            .open_refill(usize::from(cpu))
+            .is_some_and(|run| run.zone == zone)
+    }
+
+    fn on_batched(&mut self, event: &Event, place: Place) -> Place {
+        if let Place::Freed { cpu, free } = place
+            && cpu == event.cpu
+        {
+            self.history.frees[free as usize].set(FreeNote::BATCHED);
+        }
+        place
+    }
+
+    fn on_zone_locked(
+        &mut self,
+        event: &Event,
+        (pfn, zone): (u64, usize),
+        place: Place,
+        order: u8,
+        t: u8,
+    ) -> Place {
+        if let Place::Freed { free, .. } = place {
+            self.history.frees[free as usize].set(FreeNote::TO_ZONE);
+            self.history.explained_frees.0 += 1;
+        }
+        if self.is_cached(order) {
+            let key = (event.cpu, zone, order, t.min(2));
+            self.history.lists.entry(key).or_default().ran_empty = true;
+        }
+        let _ = pfn;
+        Place::Refilled {
+            cpu: event.cpu,
+            t: t.min(2),
+            event: self.history.events - 1,
+        }
+    }
+
+    fn on_drain(
+        &mut self,
+        event: &Event,
+        (pfn, zone): (u64, usize),
+        place: Place,
+        order: u8,
+        t: u8,
+    ) -> Place {
+        let list = t.min(2);
+        match place {
+            Place::Freed { free, .. } => {
+                let note = &mut self.history.frees[free as usize];
+                note.set(FreeNote::TO_PCP);
+                note.set_type(list);
+                self.history.explained_frees.0 += 1;
+            }
+            Place::Unseen => {
+                let key = (event.cpu, zone, order, list);
+                let first = self.history.lists.entry(key).or_default();
+                if !first.ran_empty {
+                    first.from_tail.push(pfn);
+                }
+            }
+            _ => {}
+        }
+        self.know_block(zone, pfn, list);
+        Place::Drained
+    }
+
+    fn know_block(&mut self, zone: usize, pfn: u64, t: u8) {
+        self.history
+            .block_types
+            .insert((zone, pfn >> PAGEBLOCK_ORDER), t);
+    }
+
+    fn is_cached(&self, order: u8) -> bool {
+        use pageyard::policy::PcpLists;
+        match self.policy.pcp_lists {
+            PcpLists::Three => order == 0,
+            _ => order <= pageyard::COSTLY_ORDER || order == PAGEBLOCK_ORDER,
+        }
+    }
+
+    /// Ends the first reading: frees that nothing explains get the type of their pageblock.
+    #[must_use]
+    pub fn finish(mut self) -> History {
+        let history = &mut self.history;
+        for (zone, desc) in self.world.zones.iter().enumerate() {
+            for page in desc.base..desc.base + desc.spanned as usize {
+                if !self.touched_blocks[page >> PAGEBLOCK_ORDER] {
+                    continue;
+                }
+                let Place::Freed { free, .. } = Place::unpack(self.places[page]) else {
+                    continue;
+                };
+                let pfn = desc.start + (page - desc.base) as u64;
+                if let Some(&t) = history.block_types.get(&(zone, pfn >> PAGEBLOCK_ORDER)) {
+                    history.frees[free as usize].set_type(t);
+                }
+            }
+        }
+        history.unseen_at_refill.sort_unstable();
+        for (pfn, _, t) in &mut history.in_use {
+            let zone = self
+                .world
+                .zone_of(*pfn)
+                .expect("pages in use lie in a zone");
+            let block = history.block_types.get(&(zone, *pfn >> PAGEBLOCK_ORDER));
+            *t = block.copied().unwrap_or(1);
+        }
+        self.history
+    }
+}
+
+/// A single block for a single allocation of a cached order: the list was passed by. A refill of
+/// one block happens only where the batch is one.
+fn is_direct(world: &World, policy: &Policy, run: &Refill) -> bool {
+    run.blocks == 1 && world.limits(run.zone, policy).0 > 1
+}
+
+/// The page that an event is about.
+#[must_use]
+pub fn page_of(event: &Event) -> Option<u64> {
+    match event.kind {
+        Kind::PageAlloc { pfn, .. }
+        | Kind::PageFree { pfn, .. }
+        | Kind::PageFreeBatched { pfn }
+        | Kind::ZoneLocked { pfn, .. }
+        | Kind::PcpuDrain { pfn, .. } => Some(pfn),
+        _ => None,
+    }
+}

@@ -1,0 +1,217 @@
+//! Refills and drains in sequence, predicted or observed, by CPU and zone.
+
+use std::collections::BTreeMap;
+
+use pageyard::event::DrainCause;
+use pageyard::{Event, ZoneId};
+use pageyard_host::seq::Listener;
+
+/// One refill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefillEntry {
+    /// Number of the recording's event at which it happened.
+    pub event: u64,
+    /// Order of the blocks.
+    pub order: u8,
+    /// Type of the list, 0 to 2.
+    pub migratetype: u8,
+    /// Blocks obtained.
+    pub blocks: u32,
+    /// Limit of the cache right after, pages; 0 for the kernel's own, which are not seen.
+    pub high: u32,
+}
+
+/// One drain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrainEntry {
+    /// Number of the recording's event at which it happened.
+    pub event: u64,
+    /// Base pages.
+    pub pages: u32,
+    /// It left the cache empty.
+    pub emptied: bool,
+    /// A tick or a request caused it, not a free.
+    pub ticked: bool,
+}
+
+/// What one CPU did with the zone lock of one zone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Refills in order.
+    pub refills: Vec<RefillEntry>,
+    /// Drains in order.
+    pub drains: Vec<DrainEntry>,
+    /// Blocks allocated past the per-CPU lists, and their pages.
+    pub direct_allocs: u64,
+    /// Pages of them.
+    pub direct_alloc_pages: u64,
+    /// Blocks freed past the per-CPU lists.
+    pub direct_frees: u64,
+    /// Pages of them.
+    pub direct_free_pages: u64,
+}
+
+impl Account {
+    /// Base pages refilled.
+    #[must_use]
+    pub fn refilled_pages(&self) -> u64 {
+        self.refills
+            .iter()
+            .map(|refill| u64::from(refill.blocks) << refill.order)
+            .sum()
+    }
+
+    /// Base pages drained.
+    #[must_use]
+    pub fn drained_pages(&self) -> u64 {
+        self.drains.iter().map(|drain| u64::from(drain.pages)).sum()
+    }
+
+    /// Change of the zone's free pages by this CPU.
+    #[must_use]
+    pub fn free_change(&self) -> i64 {
+        let freed = self.drained_pages() + self.direct_free_pages;
+        let taken = self.refilled_pages() + self.direct_alloc_pages;
+        freed as i64 - taken as i64
+    }
+}
+
+/// Accounts by CPU and zone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// By CPU and zone.
+    pub accounts: BTreeMap<(u16, usize), Account>,
+}
+
+impl Ledger {
+    /// The account of a CPU and zone.
+    pub fn account(&mut self, cpu: u16, zone: usize) -> &mut Account {
+        self.accounts.entry((cpu, zone)).or_default()
+    }
+
+    /// Change of a zone's free pages.
+    #[must_use]
+    pub fn free_change(&self, zone: usize) -> i64 {
+        self.of_zone(zone).map(Account::free_change).sum()
+    }
+
+    /// Accounts of a zone.
+    pub fn of_zone(&self, zone: usize) -> impl Iterator<Item = &Account> {
+        self.accounts
+            .iter()
+            .filter(move |((_, z), _)| *z == zone)
+            .map(|(_, account)| account)
+    }
+}
+
+/// Totals that a policy is judged by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Blocks served from per-CPU lists.
+    pub pcp_hits: u64,
+    /// Per-CPU caches found busy.
+    pub pcp_busy: u64,
+    /// Holds of a zone lock for a refill.
+    pub refills: u64,
+    /// Pages of them.
+    pub refilled_pages: u64,
+    /// Holds of a zone lock for a drain.
+    pub drains: u64,
+    /// Pages of them.
+    pub drained_pages: u64,
+    /// Drains because of runs of high-order frees.
+    pub free_high_drains: u64,
+    /// Holds of a zone lock for one allocation.
+    pub direct_allocs: u64,
+    /// Holds of a zone lock for one free.
+    pub direct_frees: u64,
+    /// Most pages moved under one hold of a zone lock.
+    pub hold_pages_max: u64,
+    /// Pages moved under zone locks.
+    pub hold_pages: u64,
+    /// Blocks taken from another type.
+    pub fallbacks: u64,
+    /// Of them, pageblocks that changed their type.
+    pub claims: u64,
+    /// Buddies joined.
+    pub merges: u64,
+    /// Blocks halved.
+    pub splits: u64,
+}
+
+/// Hears the allocator: keeps totals, and the refills and drains since it was last asked.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Totals since the last reset.
+    pub totals: Totals,
+    recent: Vec<Event>,
+}
+
+impl Tally {
+    /// Zone-lock acquisitions of the ordinary paths.
+    #[must_use]
+    pub fn has_recent(&self) -> bool {
+        !self.recent.is_empty()
+    }
+
+    /// Takes the refills, drains and direct operations since it was last asked.
+    pub fn take_recent(&mut self, into: &mut Vec<Event>) {
+        into.clear();
+        std::mem::swap(into, &mut self.recent);
+    }
+
+    fn hold(&mut self, pages: u64) {
+        self.totals.hold_pages += pages;
+        self.totals.hold_pages_max = self.totals.hold_pages_max.max(pages);
+    }
+}
+
+impl Listener for Tally {
+    #[inline]
+    fn on_event(&mut self, event: Event) {
+        let totals = &mut self.totals;
+        match event {
+            Event::PcpHit { .. } => totals.pcp_hits += 1,
+            Event::Merge { .. } => totals.merges += 1,
+            Event::Split { .. } => totals.splits += 1,
+            Event::PcpBusy { .. } => totals.pcp_busy += 1,
+            Event::Refill {
+                order, got_blocks, ..
+            } => {
+                let pages = u64::from(got_blocks) << order;
+                totals.refills += 1;
+                totals.refilled_pages += pages;
+                self.hold(pages);
+                self.recent.push(event);
+            }
+            Event::Drain { pages, cause, .. } => {
+                totals.drains += 1;
+                totals.drained_pages += u64::from(pages);
+                totals.free_high_drains += u64::from(cause == DrainCause::FreeHigh);
+                self.hold(u64::from(pages));
+                self.recent.push(event);
+            }
+            Event::Direct { order, .. } => {
+                totals.direct_allocs += 1;
+                self.hold(1 << order);
+                self.recent.push(event);
+            }
+            Event::DirectFree { order, .. } => {
+                totals.direct_frees += 1;
+                self.hold(1 << order);
+                self.recent.push(event);
+            }
+            Event::Fallback { claimed, .. } => {
+                totals.fallbacks += 1;
+                totals.claims += u64::from(claimed);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Index of a zone in the tables of the lab.
+#[must_use]
+pub fn zone_index(zone: ZoneId) -> usize {
+    usize::from(zone.0)
+}

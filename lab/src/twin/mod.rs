@@ -1,0 +1,22 @@
+//! The twin of a recorded kernel: the same allocator, fed the same requests, held against what
+//! the kernel was seen to do.
+//!
+//! In reading order: [`world`] describes the recorded machine from its snapshots; [`history`]
+//! reads the events once and infers what they do not say (where each freed page went, what the
+//! per-CPU lists held at first); [`start`] builds the state at the first event; [`replay`] reads
+//! the events a second time and feeds only the requests; [`score`] sets predicted beside
+//! observed.
+
+pub mod history;
+pub mod ledger;
+pub mod numa;
+pub mod observe;
+pub mod placing;
+pub mod replay;
+pub mod runs;
+pub mod score;
+pub mod settle;
+pub mod start;
+pub mod ticks;
+pub mod twin;
+pub mod world;

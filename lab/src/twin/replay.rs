@@ -1,0 +1,622 @@
+//! The second reading: requests in recorded order, fed to virtual CPUs.
+//!
+//! Only requests are fed: who allocated or freed what, when, on which CPU. Refills, drains and
+//! placement are the allocator's own, and are what is predicted.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use pageyard::event::DrainCause;
+use pageyard::{
+    Allocator, CpuId, Event as CoreEvent, MigrateType, NodeId, Pfn, Policy, Request, Scope, ZoneId,
+    ZoneItem, ZoneKind,
+};
+use pageyard_host::seq::Seq;
+use pageyard_trace::event::{Event, Gfp, Kind, PFN_NONE};
+use pageyard_trace::recording::Recording;
+
+use super::history::{FreeNote, History};
+use super::ledger::{DrainEntry, Ledger, RefillEntry, Tally, zone_index};
+use super::numa::is_user_page;
+use super::start::{self, StartReport};
+use super::world::World;
+
+/// Who chooses where a page lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Zone and list type of each page are the recorded kernel's: the mode that is scored.
+    Recorded,
+    /// The twin's own: a recorded frame number is only a name.
+    Own,
+}
+
+/// When an allocation that left no event is taken to have happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnseenWhen {
+    /// As late as the order of the list allows.
+    #[default]
+    Late,
+    /// Right after the free that put the page on its list.
+    Early,
+}
+
+/// What is inferred by trying: the same requests, with these assumptions.
+#[derive(Clone, Debug, Default)]
+pub struct Assumptions {
+    /// Pages added to the printed count of each cache (CPU, zone).
+    pub offsets: BTreeMap<(u16, usize), i64>,
+    /// Allocations without an event.
+    pub unseen_when: UnseenWhen,
+    /// Ticks that showed only in the limits at the end: event and CPU.
+    pub ticks: Vec<(u64, u16)>,
+}
+
+/// A free whose page has not reached the per-CPU list yet.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    pfn: u64,
+    order: u8,
+    note: FreeNote,
+}
+
+/// What a replay could not follow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Oddities {
+    /// Frees of pages that the twin never had.
+    pub unknown_frees: u64,
+    /// Allocations of a page that was in use already.
+    pub reused_names: u64,
+    /// Frees of another order than the allocation's.
+    pub split_frees: u64,
+    /// Requests that the twin could not serve.
+    pub failed: u64,
+    /// Allocations whose page was the one that the kernel chose, of those that could be.
+    pub same_page: u64,
+    /// Allocations whose recorded page the twin had free under the same name.
+    pub comparable: u64,
+    /// Allocations that left no event, synthesised.
+    pub unseen_allocs: u64,
+}
+
+/// A twin under way.
+pub struct Replay<'a> {
+    world: &'a World,
+    history: &'a History,
+    placement: Placement,
+    allocator: Allocator<Seq<Tally>>,
+    /// Twin's page of each recorded page in use, + 1.
+    names: Vec<u32>,
+    /// Recorded page whose free put a twin's page where it is, + 1.
+    was: Vec<u32>,
+    /// Recorded pages that an allocation without an event takes, with the twin's page and CPU.
+    unseen: BTreeMap<u32, (u32, u16)>,
+    /// Where such allocations were found to belong: event, CPU, recorded page.
+    pub unseen_log: Vec<(u64, u16, u32, u8)>,
+    /// The same, from an earlier replay that could tell.
+    unseen_plan: VecDeque<(u64, u16, u32, u8)>,
+    reclaim: Vec<(u64, u8, bool)>,
+    unseen_when: UnseenWhen,
+    quiet_ticks: VecDeque<(u64, u16)>,
+    pending: Vec<VecDeque<Pending>>,
+    event: u64,
+    allocs: usize,
+    frees: usize,
+    ticks: std::iter::Peekable<std::slice::Iter<'a, (u64, u16, usize, u32)>>,
+    recent: Vec<CoreEvent>,
+    /// What the twin did.
+    pub ledger: Ledger,
+    /// What it could not follow.
+    pub oddities: Oddities,
+    /// How it started.
+    pub start: StartReport,
+}
+
+impl<'a> Replay<'a> {
+    /// Builds the state at the first event under a policy.
+    ///
+    /// # Panics
+    /// The policy contradicts itself: check it first.
+    #[must_use]
+    pub fn new(
+        recording: &Recording,
+        world: &'a World,
+        history: &'a History,
+        policy: Policy,
+        placement: Placement,
+        assumptions: &Assumptions,
+    ) -> Replay<'a> {
+        let allocator = world.with_geometry(|geometry| {
+            Allocator::new(Seq::new(Tally::default()), geometry, policy)
+                .expect("the world and the policy were checked")
+        });
+        let start = start::build(&allocator, recording, world, history, &assumptions.offsets);
+        let mut names = vec![0; world.pages];
+        for &(pfn, ..) in &history.in_use {
+            if let Some(page) = world.page(pfn) {
+                names[page] = page as u32 + 1;
+            }
+        }
+        let mut replay = Replay {
+            world,
+            history,
+            placement,
+            allocator,
+            names,
+            was: vec![0; world.pages],
+            unseen: BTreeMap::new(),
+            unseen_log: Vec::new(),
+            unseen_plan: history.unseen_at_refill.iter().copied().collect(),
+            reclaim: reclaim_switches(history),
+            unseen_when: assumptions.unseen_when,
+            quiet_ticks: assumptions.ticks.iter().copied().collect(),
+            pending: vec![VecDeque::new(); world.cpus()],
+            event: 0,
+            allocs: 0,
+            frees: 0,
+            ticks: history.ticks.iter().peekable(),
+            recent: Vec::new(),
+            ledger: Ledger::default(),
+            oddities: Oddities::default(),
+            start,
+        };
+        replay.forget_totals();
+        replay
+    }
+
+    /// The twin's allocator.
+    #[must_use]
+    pub fn allocator(&self) -> &Allocator<Seq<Tally>> {
+        &self.allocator
+    }
+
+    /// Forgets what was counted so far.
+    pub fn forget_totals(&mut self) {
+        self.allocator
+            .platform()
+            .listener(|tally| *tally = Tally::default());
+        self.ledger = Ledger::default();
+    }
+
+    /// Begins another pass over the same recording: what is in use stays in use.
+    pub fn rewind(&mut self) {
+        (self.event, self.allocs, self.frees) = (0, 0, 0);
+        self.ticks = self.history.ticks.iter().peekable();
+        self.reclaim = reclaim_switches(self.history);
+        self.pending.iter_mut().for_each(VecDeque::clear);
+    }
+
+    /// Takes allocations without an event at the places that another replay found.
+    pub fn follow_unseen(&mut self, plan: &[(u64, u16, u32, u8)]) {
+        self.unseen_plan = plan.iter().copied().collect();
+    }
+
+    /// Background work that the events betray: reclaim at work, ticks that drained.
+    fn before_event(&mut self, number: u64) {
+        while let Some(&(at, node, active)) = self.reclaim.last()
+            && at <= number
+        {
+            self.reclaim.pop();
+            for (zone, desc) in self.world.zones.iter().enumerate() {
+                if desc.node == node {
+                    self.allocator
+                        .set_reclaim_active(ZoneId(zone as u8), active);
+                }
+            }
+        }
+        while let Some(&&(at, cpu, zone, _)) = self.ticks.peek()
+            && at <= number
+        {
+            self.ticks.next();
+            self.allocator.platform().run_on(CpuId(cpu));
+            self.allocator.tick_zone(ZoneId(zone as u8), CpuId(cpu));
+            self.record(number);
+        }
+        while let Some(&(at, cpu)) = self.quiet_ticks.front()
+            && at <= number
+        {
+            self.quiet_ticks.pop_front();
+            self.allocator.platform().run_on(CpuId(cpu));
+            self.allocator.tick(CpuId(cpu));
+            self.record(number);
+        }
+        while let Some(&(at, cpu, page, t)) = self.unseen_plan.front()
+            && at <= number
+        {
+            self.unseen_plan.pop_front();
+            self.take_unseen(page, cpu, type_of_number(t));
+        }
+    }
+
+    /// Takes the next event of the recording.
+    pub fn on_event(&mut self, event: &Event) {
+        let number = self.event;
+        self.event += 1;
+        self.before_event(number);
+        if usize::from(event.cpu) >= self.world.cpus() {
+            self.skip(event);
+            return;
+        }
+        match event.kind {
+            Kind::PageAlloc {
+                pfn,
+                order,
+                migratetype,
+                gfp,
+            } => {
+                let direct = self.history.direct_allocs.get(self.allocs).copied();
+                self.allocs += 1;
+                if pfn != PFN_NONE {
+                    let asked = Asked {
+                        pfn,
+                        order,
+                        migratetype,
+                        gfp,
+                    };
+                    self.on_alloc(event, asked, direct.unwrap_or(false));
+                }
+            }
+            Kind::PageFree { pfn, order } => {
+                let note = self
+                    .history
+                    .frees
+                    .get(self.frees)
+                    .copied()
+                    .unwrap_or_default();
+                self.frees += 1;
+                let pending = Pending { pfn, order, note };
+                match note.is_batched() {
+                    true => self.pending[usize::from(event.cpu)].push_back(pending),
+                    false => self.commit(event, pending),
+                }
+            }
+            Kind::PageFreeBatched { pfn } => {
+                let queue = &mut self.pending[usize::from(event.cpu)];
+                let at = queue.iter().position(|pending| pending.pfn == pfn);
+                if let Some(pending) = at.and_then(|at| queue.remove(at)) {
+                    self.commit(event, pending);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Keeps the counts of events that no CPU of this machine could have emitted.
+    fn skip(&mut self, event: &Event) {
+        match event.kind {
+            Kind::PageAlloc { .. } => self.allocs += 1,
+            Kind::PageFree { .. } => self.frees += 1,
+            _ => {}
+        }
+    }
+
+    fn on_alloc(&mut self, event: &Event, asked: Asked, direct: bool) {
+        let Some(page) = self.world.page(asked.pfn) else {
+            return;
+        };
+        let zone = self.world.zone_of(asked.pfn).unwrap_or(0);
+        let request = self.request(event, &asked, zone);
+        if self.names[page] != 0 {
+            self.oddities.reused_names += 1;
+        }
+        self.yield_to_unseen(event.cpu, zone, page, &request);
+        let machine = self.allocator.platform();
+        machine.run_on(CpuId(event.cpu));
+        machine.set_now_ns(event.time_ns);
+        if direct {
+            machine.fail_next_pcp_try();
+        }
+        let result = self.allocator.alloc(&request);
+        self.allocator.platform().forget_failures();
+        match result {
+            Ok(twin) => {
+                let record = self
+                    .world
+                    .page(twin.0)
+                    .expect("the twin allocates in its zones");
+                self.oddities.same_page += u64::from(self.was[record] == page as u32 + 1);
+                self.oddities.comparable += 1;
+                self.was[record] = 0;
+                self.names[page] = record as u32 + 1;
+            }
+            Err(_) => self.oddities.failed += 1,
+        }
+        self.record(self.event - 1);
+    }
+
+    fn commit(&mut self, event: &Event, free: Pending) {
+        let Some(page) = self.world.page(free.pfn) else {
+            return;
+        };
+        self.allocator.platform().run_on(CpuId(event.cpu));
+        self.allocator.platform().set_now_ns(event.time_ns);
+        if free.note.has_unseen_alloc() && self.names[page] == 0 {
+            let known = self.unseen.get(&(page as u32 + 1)).map(|&(_, cpu)| cpu);
+            let t = free
+                .note
+                .list_type()
+                .map_or(MigrateType::Unmovable, type_of_number);
+            self.take_unseen(page as u32 + 1, known.unwrap_or(event.cpu), t);
+            self.allocator.platform().run_on(CpuId(event.cpu));
+        }
+        let name = std::mem::take(&mut self.names[page]);
+        let Some(twin) = name
+            .checked_sub(1)
+            .map(|record| self.pfn_of(record as usize))
+        else {
+            self.oddities.unknown_frees += 1;
+            return;
+        };
+        let state = self
+            .allocator
+            .inspect(Pfn(twin))
+            .expect("names lie in zones");
+        if state.order != free.order {
+            // The kernel split the block after it was allocated: its parts are freed one by one.
+            self.oddities.split_frees += 1;
+            self.allocator
+                .seed_allocated(Pfn(twin), free.order, state.migratetype);
+        }
+        let record = self.world.page(twin).expect("names lie in zones");
+        self.was[record] = page as u32 + 1;
+        if free.note.leaves_unseen() && self.placement == Placement::Recorded {
+            self.unseen
+                .insert(page as u32 + 1, (record as u32, event.cpu));
+        }
+        if free.note.went_to_zone() {
+            self.allocator.platform().fail_next_pcp_try();
+        }
+        match (self.placement, free.note.list_type()) {
+            (Placement::Recorded, Some(t)) => {
+                let t = type_of_number(t);
+                self.allocator.free_as(Pfn(twin), free.order, t);
+            }
+            _ => self.allocator.free(Pfn(twin), free.order),
+        }
+        self.allocator.platform().forget_failures();
+        self.record(self.event - 1);
+        let early = self.unseen_when == UnseenWhen::Early;
+        if early && self.unseen.contains_key(&(page as u32 + 1)) {
+            let t = free
+                .note
+                .list_type()
+                .map_or(MigrateType::Unmovable, type_of_number);
+            self.take_unseen(page as u32 + 1, event.cpu, t);
+        }
+    }
+
+    /// The head of the list that a request is about to take from may be a page that was seen
+    /// freed next without an allocation in between: somebody took it without an event, as the
+    /// bulk interface does. If the kernel now took another page, it was gone already.
+    fn yield_to_unseen(&mut self, cpu: u16, zone: usize, page: usize, request: &Request) {
+        if self.unseen.is_empty() || self.placement == Placement::Own {
+            return;
+        }
+        let Some(list) = self.allocator.list_of(request.order, request.mobility) else {
+            return;
+        };
+        loop {
+            let head = self
+                .allocator
+                .pcp_head(ZoneId(zone as u8), CpuId(cpu), list);
+            let Some(record) = head.and_then(|head| self.world.page(head.0)) else {
+                return;
+            };
+            let was = self.was[record];
+            if was == page as u32 + 1 || !self.unseen.contains_key(&was) {
+                return;
+            }
+            self.take_unseen(was, cpu, request.mobility);
+        }
+    }
+
+    /// An allocation that left no event: of the recorded page `was` (record + 1), on `cpu`.
+    fn take_unseen(&mut self, was: u32, cpu: u16, t: MigrateType) {
+        let page = was as usize - 1;
+        let pfn = self.pfn_of(page);
+        let zone = self.world.zone_of(pfn).unwrap_or(0);
+        let mut request = Request {
+            mobility: t,
+            highest: ZoneKind::Movable,
+            no_marks: true,
+            may_wait: false,
+            ..Request::kernel(0)
+        };
+        if self.placement == Placement::Recorded {
+            request.scope = Scope::Only(ZoneId(zone as u8));
+        }
+        self.unseen.remove(&was);
+        self.unseen_log.push((self.event - 1, cpu, was, t as u8));
+        self.oddities.unseen_allocs += 1;
+        self.allocator.platform().run_on(CpuId(cpu));
+        let mut taken = [Pfn(0)];
+        if self.allocator.alloc_bulk(&request, &mut taken) == 1 {
+            let record = self.world.page(taken[0].0);
+            self.names[page] = record.map_or(0, |record| record as u32 + 1);
+        }
+        self.record(self.event - 1);
+    }
+
+    fn pfn_of(&self, record: usize) -> u64 {
+        let zones = &self.world.zones;
+        let zone = zones
+            .iter()
+            .rev()
+            .find(|zone| zone.base <= record)
+            .expect("a record");
+        zone.start + (record - zone.base) as u64
+    }
+
+    fn request(&self, event: &Event, asked: &Asked, zone: usize) -> Request {
+        let gfp = asked.gfp;
+        let highest = match () {
+            () if gfp.contains(Gfp::DMA) => ZoneKind::Dma,
+            () if gfp.contains(Gfp::DMA32) => ZoneKind::Dma32,
+            () if gfp.contains(Gfp::MOVABLE) && gfp.contains(Gfp::HIGHMEM) => ZoneKind::Movable,
+            () => ZoneKind::Normal,
+        };
+        let mut request = Request {
+            order: asked.order,
+            mobility: MigrateType::of(u32::from(asked.migratetype.min(2))),
+            highest,
+            may_wait: gfp.contains(Gfp::DIRECT_RECLAIM),
+            may_wake: gfp.contains(Gfp::KSWAPD_RECLAIM),
+            high_priority: gfp.contains(Gfp::HIGH),
+            non_block: !gfp.contains(Gfp::DIRECT_RECLAIM),
+            no_retry: gfp.contains(Gfp::NORETRY),
+            retry_may_fail: gfp.contains(Gfp::RETRY_MAYFAIL),
+            no_marks: gfp.contains(Gfp::MEMALLOC),
+            scope: match gfp.contains(Gfp::THISNODE) {
+                true => Scope::ThisNode,
+                false => Scope::AllNodes,
+            },
+            ..Request::kernel(asked.order)
+        };
+        self.prefer(event, zone, &mut request);
+        if self.placement == Placement::Recorded {
+            request.scope = Scope::Only(ZoneId(zone as u8));
+            request.highest = ZoneKind::Movable;
+            request.no_marks = true;
+        }
+        request
+    }
+
+    /// The node that the request was meant for; see `numa.rs`.
+    fn prefer(&self, event: &Event, zone: usize, request: &mut Request) {
+        if self.world.nodes == 1 {
+            return;
+        }
+        let landed = self.world.zones[zone].node;
+        let local = self.world.cpu_nodes[usize::from(event.cpu)];
+        let interleaving =
+            is_user_page(event) && self.history.interleavers.is_interleaving(event.pid);
+        if interleaving {
+            request.node = Some(NodeId(landed));
+            request.interleave = true;
+        } else if landed == local.0 || !self.could_serve(local, request) {
+            request.node = Some(local);
+        } else {
+            request.node = Some(NodeId(landed));
+        }
+    }
+
+    /// Whether a zone of the node surely stands above its low mark for this request. The kernel
+    /// reads a counter that every CPU may have moved by its threshold without telling: only what
+    /// is above that is sure.
+    fn could_serve(&self, node: NodeId, request: &Request) -> bool {
+        self.world.zones.iter().enumerate().any(|(at, desc)| {
+            let zone = ZoneId(at as u8);
+            let drift = self.world.cpus() as i64 * i64::from(self.allocator.stat_threshold(zone));
+            let reserve = self.allocator.reserve(zone, request.highest);
+            let low = i64::from(desc.marks.low + self.allocator.boost(zone) + reserve);
+            desc.node == node.0
+                && desc.kind <= request.highest
+                && self.allocator.zone_count(zone, ZoneItem::FreePages) > low + drift
+        })
+    }
+
+    /// Moves what the allocator did at this event into the ledger.
+    fn record(&mut self, event: u64) {
+        let recent = &mut self.recent;
+        let any = self.allocator.platform().listener(|tally| {
+            let any = tally.has_recent();
+            if any {
+                tally.take_recent(recent);
+            }
+            any
+        });
+        if !any {
+            return;
+        }
+        for &what in recent.iter() {
+            enter(&mut self.ledger, &self.allocator, event, what);
+        }
+    }
+}
+
+fn type_of_number(t: u8) -> MigrateType {
+    MigrateType::of(u32::from(t))
+}
+
+/// When background reclaim of each node begins and ends, last first.
+fn reclaim_switches(history: &History) -> Vec<(u64, u8, bool)> {
+    let mut switches: Vec<(u64, u8, bool)> = history
+        .reclaim
+        .iter()
+        .flat_map(|stretch| {
+            [
+                (stretch.from, stretch.node, true),
+                (stretch.to + 1, stretch.node, false),
+            ]
+        })
+        .collect();
+    switches.sort_unstable_by(|a, b| b.cmp(a));
+    switches
+}
+
+/// An allocation as recorded.
+#[derive(Clone, Copy)]
+struct Asked {
+    pfn: u64,
+    order: u8,
+    migratetype: u8,
+    gfp: Gfp,
+}
+
+fn enter(ledger: &mut Ledger, allocator: &Allocator<Seq<Tally>>, event: u64, what: CoreEvent) {
+    let here = pageyard::Platform::cpu(allocator.platform()).0;
+    match what {
+        CoreEvent::Refill {
+            zone,
+            cpu,
+            order,
+            list,
+            got_blocks,
+            ..
+        } => {
+            let migratetype = if list < 12 { list % 3 } else { list - 12 };
+            let high = allocator.pcp_limit(zone, cpu);
+            let entry = RefillEntry {
+                event,
+                order,
+                migratetype,
+                blocks: got_blocks,
+                high,
+            };
+            ledger.account(cpu.0, zone_index(zone)).refills.push(entry);
+        }
+        CoreEvent::Drain {
+            zone,
+            cpu,
+            pages,
+            left_pages,
+            cause,
+        } => {
+            let ticked = !matches!(cause, DrainCause::Limit | DrainCause::FreeHigh);
+            let drains = &mut ledger.account(cpu.0, zone_index(zone)).drains;
+            let emptied = left_pages == 0;
+            match drains.last_mut() {
+                // Chunks of one bulk free follow each other at one event.
+                Some(last) if last.event == event => {
+                    last.pages += pages;
+                    last.emptied = emptied;
+                }
+                _ => drains.push(DrainEntry {
+                    event,
+                    pages,
+                    emptied,
+                    ticked,
+                }),
+            }
+        }
+        CoreEvent::Direct { zone, order } => {
+            let account = ledger.account(here, zone_index(zone));
+            account.direct_allocs += 1;
+            account.direct_alloc_pages += 1 << order;
+        }
+        CoreEvent::DirectFree { zone, order } => {
+            let account = ledger.account(here, zone_index(zone));
+            account.direct_frees += 1;
+            account.direct_free_pages += 1 << order;
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,360 @@
+//! The state at the first event: free blocks, per-CPU lists, pages in use, limits.
+
+use std::collections::BTreeMap;
+
+use pageyard::sizing::PcpSize;
+use pageyard::{Allocator, CpuId, MigrateType, Pfn, Platform, ZoneId};
+use pageyard_trace::recording::Recording;
+use pageyard_trace::snapshot::Snapshot;
+
+use super::history::{FirstList, History, ListKey};
+use super::placing::Slots;
+use super::world::{MAX_ORDER, PAGEBLOCK_ORDER, World, type_of};
+
+/// How the state at the first event was found.
+#[derive(Clone, Debug, Default)]
+pub struct StartReport {
+    /// Where the positions of free blocks come from.
+    pub free_map: &'static str,
+    /// Caches: what zoneinfo printed, and what the events show.
+    pub caches: Vec<CacheStart>,
+    /// Free pages that found no room of their own.
+    pub unplaced_pages: u64,
+    /// What had to be assumed or inferred, with the evidence.
+    pub remarks: Vec<String>,
+}
+
+/// One per-CPU cache at the first event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheStart {
+    /// CPU.
+    pub cpu: u16,
+    /// Zone.
+    pub zone: usize,
+    /// Pages that zoneinfo printed.
+    pub printed: u32,
+    /// Pages that the events show it held.
+    pub seen: u32,
+    /// Pages that the twin starts with.
+    pub used: u32,
+    /// Limit it starts with.
+    pub high: u32,
+    /// Doublings of its refills that it starts with.
+    pub alloc_factor: u32,
+}
+
+/// A block of a per-CPU list to be seeded: its recorded frame, if it has one.
+struct Seed {
+    cpu: u16,
+    zone: usize,
+    order: u8,
+    migratetype: u8,
+    pfn: Option<u64>,
+}
+
+/// Free blocks by zone, order and type.
+type FreeCounts = BTreeMap<(usize, u8, u8), u64>;
+
+/// Sets up `allocator` as the recorded machine was at the first event. `offset` is added to the
+/// printed count of each cache (CPU, zone), where the events refute it.
+pub fn build<P: Platform>(
+    allocator: &Allocator<P>,
+    recording: &Recording,
+    world: &World,
+    history: &History,
+    offset: &BTreeMap<(u16, usize), i64>,
+) -> StartReport {
+    let mut report = StartReport::default();
+    world.apply_limits(allocator, world.cpus() as u32);
+    for (&(_, block), &t) in &history.block_types {
+        allocator.seed_pageblock_type(Pfn(block << PAGEBLOCK_ORDER), MigrateType::of(u32::from(t)));
+    }
+    let seeds = cache_seeds(world, history, offset, &mut report);
+    let mut named: Vec<u64> = Vec::new();
+    for &(pfn, order, _) in &history.in_use {
+        named.extend(pfn..pfn + (1 << order));
+    }
+    for seed in &seeds {
+        if let Some(pfn) = seed.pfn {
+            named.extend(pfn..pfn + (1 << seed.order));
+        }
+    }
+    named.sort_unstable();
+    named.dedup();
+    for &(pfn, order, t) in &history.in_use {
+        if is_whole(world, pfn, order) {
+            allocator.seed_allocated(Pfn(pfn), order, MigrateType::of(u32::from(t)));
+        }
+    }
+    let before = recording.before.as_ref();
+    for zone in 0..world.zones.len() {
+        let mut slots = Slots::default();
+        let desc = &world.zones[zone];
+        slots.add_range(desc.start, desc.start + desc.spanned, &named);
+        let counts = before
+            .map(|snapshot| free_counts(snapshot, world, zone))
+            .unwrap_or_default();
+        place_free(
+            allocator,
+            world,
+            history,
+            (zone, &mut slots),
+            &counts,
+            &mut report,
+        );
+        place_caches(allocator, world, zone, &seeds, &mut slots);
+    }
+    report.free_map = "counts (buddyinfo, pagetypeinfo): positions are invented";
+    set_states(allocator, world, history, &mut report);
+    report
+}
+
+fn is_whole(world: &World, pfn: u64, order: u8) -> bool {
+    pfn & ((1 << order) - 1) == 0
+        && world
+            .zone_of(pfn)
+            .is_some_and(|zone| world.zones[zone].holds(pfn + (1 << order) - 1))
+}
+
+/// What each per-CPU list is seeded with: pages that were seen to come out of it, and as many
+/// more as zoneinfo counts, on a list that was never seen to run empty.
+fn cache_seeds(
+    world: &World,
+    history: &History,
+    offset: &BTreeMap<(u16, usize), i64>,
+    report: &mut StartReport,
+) -> Vec<Seed> {
+    let mut seeds = Vec::new();
+    for (zone, desc) in world.zones.iter().enumerate() {
+        for cpu in 0..world.cpus() as u16 {
+            let lists: Vec<(&ListKey, &FirstList)> = history
+                .lists
+                .iter()
+                .filter(|((c, z, _, _), _)| (*c, *z) == (cpu, zone))
+                .collect();
+            let pages = |key: &ListKey, list: &FirstList| {
+                ((list.from_head.len() + list.from_tail.len()) as u32) << key.2
+            };
+            let seen: u32 = lists.iter().map(|(key, list)| pages(key, list)).sum();
+            let printed = desc
+                .pagesets
+                .get(usize::from(cpu))
+                .map_or(0, |set| set.count.max(0));
+            let shift = offset.get(&(cpu, zone)).copied().unwrap_or(0);
+            let target = (printed + shift).max(0) as u32;
+            let rest = target.saturating_sub(seen);
+            let open = open_list(&lists);
+            let used = if open.is_some() { seen + rest } else { seen };
+            for (key, list) in &lists {
+                let (_, _, order, migratetype) = **key;
+                let seed = |pfn| Seed {
+                    cpu,
+                    zone,
+                    order,
+                    migratetype,
+                    pfn,
+                };
+                seeds.extend(list.from_head.iter().map(|&pfn| seed(Some(pfn))));
+                if Some((order, migratetype)) == open {
+                    seeds.extend((0..rest >> order).map(|_| seed(None)));
+                }
+                seeds.extend(list.from_tail.iter().rev().map(|&pfn| seed(Some(pfn))));
+            }
+            if let Some((order, migratetype)) = open
+                && !lists
+                    .iter()
+                    .any(|(key, _)| (key.2, key.3) == (order, migratetype))
+            {
+                let seed = || Seed {
+                    cpu,
+                    zone,
+                    order,
+                    migratetype,
+                    pfn: None,
+                };
+                seeds.extend((0..rest >> order).map(|_| seed()));
+            }
+            if printed > 0 || seen > 0 {
+                let printed = printed as u32;
+                let (high, alloc_factor) = (0, 0);
+                let start = CacheStart {
+                    cpu,
+                    zone,
+                    printed,
+                    seen,
+                    used,
+                    high,
+                    alloc_factor,
+                };
+                report.caches.push(start);
+            }
+        }
+    }
+    seeds
+}
+
+/// An order-0 list that was never seen to run empty may hold more than was seen: movable first.
+fn open_list(lists: &[(&ListKey, &FirstList)]) -> Option<(u8, u8)> {
+    let ran_empty = |t: u8| {
+        lists
+            .iter()
+            .any(|((_, _, order, list), first)| (*order, *list) == (0, t) && first.ran_empty)
+    };
+    [1, 0, 2]
+        .into_iter()
+        .find(|&t| !ran_empty(t))
+        .map(|t| (0, t))
+}
+
+/// Free blocks of a zone by order and type: pagetypeinfo, completed by buddyinfo where it is
+/// missing or prints `>100000`.
+fn free_counts(snapshot: &Snapshot, world: &World, zone: usize) -> FreeCounts {
+    let desc = &world.zones[zone];
+    let (node, name) = (u16::from(desc.node), desc.kind.name());
+    let mut counts = FreeCounts::new();
+    let buddy = snapshot
+        .buddyinfo
+        .as_ref()
+        .and_then(|info| info.row(node, name));
+    let types = snapshot.pagetypeinfo.as_ref();
+    for order in 0..=MAX_ORDER {
+        let total = buddy.and_then(|row| row.blocks.get(usize::from(order)).copied());
+        let mut known = 0;
+        let mut capped = None;
+        for row in types.map(|info| info.free.as_slice()).unwrap_or_default() {
+            let Some(t) = type_of(&row.migratetype) else {
+                continue;
+            };
+            let here = row.node == node && row.zone == name;
+            let Some(count) = row.blocks.get(usize::from(order)).filter(|_| here) else {
+                continue;
+            };
+            known += count.value;
+            counts.insert((zone, order, t as u8), count.value);
+            if count.at_least {
+                capped = Some(t as u8);
+            }
+        }
+        if let Some(total) = total {
+            let t = capped.unwrap_or(MigrateType::Movable as u8);
+            let missing = total.saturating_sub(known);
+            if types.is_none() || capped.is_some() {
+                *counts.entry((zone, order, t)).or_default() += missing;
+            }
+        }
+    }
+    counts
+}
+
+/// Places free blocks, largest first; pageblocks that hold smaller ones take their type.
+fn place_free<P: Platform>(
+    allocator: &Allocator<P>,
+    world: &World,
+    history: &History,
+    (zone, slots): (usize, &mut Slots),
+    counts: &FreeCounts,
+    report: &mut StartReport,
+) {
+    let mut rooms: BTreeMap<u8, Slots> = BTreeMap::new();
+    for order in (0..=MAX_ORDER).rev() {
+        for t in MigrateType::ALL {
+            let count = counts.get(&(zone, order, t as u8)).copied().unwrap_or(0);
+            for _ in 0..count {
+                let whole = order >= PAGEBLOCK_ORDER;
+                let pfn = if whole {
+                    slots.take(order, true).or_else(|| slots.take(order, false))
+                } else {
+                    take_in_block(slots, rooms.entry(t as u8).or_default(), order)
+                };
+                let Some(pfn) = pfn else {
+                    report.unplaced_pages += 1 << order;
+                    continue;
+                };
+                for block in
+                    (pfn >> PAGEBLOCK_ORDER)..=((pfn + (1 << order) - 1) >> PAGEBLOCK_ORDER)
+                {
+                    if whole || !history.block_types.contains_key(&(zone, block)) {
+                        allocator.seed_pageblock_type(Pfn(block << PAGEBLOCK_ORDER), t);
+                    }
+                }
+                allocator.seed_free(Pfn(pfn), order, t);
+            }
+        }
+    }
+    // What was opened for a type and not used is room for cached pages.
+    let _ = world;
+    for room in rooms.into_values() {
+        slots.absorb(room);
+    }
+}
+
+/// Room for a small block in a pageblock of its type; opens another pageblock when none is left.
+fn take_in_block(slots: &mut Slots, room: &mut Slots, order: u8) -> Option<u64> {
+    if let Some(pfn) = room.take(order, true) {
+        return Some(pfn);
+    }
+    if let Some(block) = slots.take(PAGEBLOCK_ORDER, true) {
+        room.add_range(block, block + (1 << PAGEBLOCK_ORDER), &[]);
+        return room.take(order, true);
+    }
+    room.take(order, false).or_else(|| slots.take(order, false))
+}
+
+fn place_caches<P: Platform>(
+    allocator: &Allocator<P>,
+    world: &World,
+    zone: usize,
+    seeds: &[Seed],
+    slots: &mut Slots,
+) {
+    for seed in seeds.iter().filter(|seed| seed.zone == zone) {
+        let t = MigrateType::of(u32::from(seed.migratetype));
+        let pfn = match seed.pfn {
+            Some(pfn) => Some(pfn).filter(|&pfn| is_whole(world, pfn, seed.order)),
+            None => slots.take(seed.order, false),
+        };
+        if let Some(pfn) = pfn {
+            allocator.seed_pcp(CpuId(seed.cpu), Pfn(pfn), seed.order, t);
+        }
+    }
+}
+
+fn set_states<P: Platform>(
+    allocator: &Allocator<P>,
+    world: &World,
+    history: &History,
+    report: &mut StartReport,
+) {
+    for cache in &mut report.caches {
+        let desc = &world.zones[cache.zone];
+        let set = &desc.pagesets[usize::from(cache.cpu)];
+        let zone = ZoneId(cache.zone as u8);
+        let cpu = CpuId(cache.cpu);
+        let now = allocator.pcp(zone, cpu).size;
+        cache.high = u32::try_from(set.high).unwrap_or(0);
+        cache.alloc_factor = first_alloc_factor(history, cache.cpu, cache.zone, now.batch);
+        allocator.set_pcp_state(
+            zone,
+            cpu,
+            PcpSize {
+                high: cache.high,
+                alloc_factor: cache.alloc_factor,
+                ..now
+            },
+        );
+    }
+}
+
+/// Doublings at the first event: those of the first refill, if fewer frees came before it than
+/// would have undone them (each free halves the factor).
+fn first_alloc_factor(history: &History, cpu: u16, zone: usize, batch: u32) -> u32 {
+    let Some(first) = history.first_refills.get(&(cpu, zone)) else {
+        return 0;
+    };
+    if first.blocks <= batch || batch == 0 || !(first.blocks / batch).is_power_of_two() {
+        return 0;
+    }
+    let factor = (first.blocks / batch).ilog2();
+    let at_first = factor << first.frees_before.min(5);
+    if at_first <= 5 { at_first } else { 0 }
+}
