@@ -95,6 +95,28 @@ pub enum Kind {
     Other,
 }
 
+impl Kind {
+    /// The kernel's name of the event; `other` for [`Kind::Other`].
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Kind::PageAlloc { .. } => "mm_page_alloc",
+            Kind::PageFree { .. } => "mm_page_free",
+            Kind::PageFreeBatched { .. } => "mm_page_free_batched",
+            Kind::ZoneLocked { .. } => "mm_page_alloc_zone_locked",
+            Kind::PcpuDrain { .. } => "mm_page_pcpu_drain",
+            Kind::Extfrag { .. } => "mm_page_alloc_extfrag",
+            Kind::ContentionBegin { .. } => "contention_begin",
+            Kind::ContentionEnd { .. } => "contention_end",
+            Kind::Compaction { id, .. } => COMPACTION_EVENTS
+                .get(usize::from(*id))
+                .copied()
+                .unwrap_or("mm_compaction_?"),
+            Kind::Other => "other",
+        }
+    }
+}
+
 /// Names of the compaction events, by the `id` of [`Kind::Compaction`].
 pub const COMPACTION_EVENTS: &[&str] = &[
     "mm_compaction_begin",

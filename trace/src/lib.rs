@@ -8,6 +8,7 @@ pub mod event;
 mod format;
 pub mod fuzz;
 pub mod gfp;
+pub mod honesty;
 mod perf;
 pub mod reader;
 pub mod record;

@@ -15,7 +15,7 @@ use crate::reader::EventReader;
 use crate::snapshot::{BuddyInfo, KPageFlags, NumaStat, PageTypeInfo, Snapshot, VmStat, ZoneInfo};
 use crate::source::{self, Consumed, Source};
 use crate::text::{self, TextFeed};
-pub use extras::{Cache, RingStats};
+pub use extras::{Cache, ReadTime, RingStats};
 
 /// Bytes of a file's start by which its format is told.
 const HEAD_BYTES: u64 = 64 << 10;
@@ -68,6 +68,8 @@ pub struct Recording {
     pub caches: Vec<Cache>,
     /// The ring buffer's own statistics by CPU.
     pub ring_stats: Vec<RingStats>,
+    /// When each snapshot was read; empty where the recording does not say.
+    pub read_times: Vec<ReadTime>,
     sysctl: Vec<(String, String)>,
     /// Unreadable parts of the small files: name, and what is wrong.
     pub damage: Vec<(String, Fault)>,
@@ -100,6 +102,7 @@ impl Recording {
             after: None,
             caches: Vec::new(),
             ring_stats: Vec::new(),
+            read_times: Vec::new(),
             sysctl: Vec::new(),
             damage: Vec::new(),
         };
@@ -172,6 +175,18 @@ impl Recording {
             .iter()
             .find(|(known, _)| known == name)
             .map(|(_, value)| value.as_str())
+    }
+
+    /// When a file of a snapshot, as `vmstat.before`, was read: from before its first piece to after
+    /// its last, by the recording's clock. `None` where the recording does not say.
+    #[must_use]
+    pub fn read_time(&self, file: &str) -> Option<std::ops::RangeInclusive<u64>> {
+        let pieces = self.read_times.iter().filter(|time| time.file == file);
+        let ends = |range: Option<(u64, u64)>, time: &ReadTime| {
+            let (begin, end) = range.unwrap_or((time.begin_ns, time.end_ns));
+            Some((begin.min(time.begin_ns), end.max(time.end_ns)))
+        };
+        pieces.fold(None, ends).map(|(begin, end)| begin..=end)
     }
 
     /// Another small file of the folder by name, as `meta` or `cmdline`; `None` where it is not
@@ -258,6 +273,8 @@ impl Recording {
         if let Some(stats) = self.parsed(folder, "ringstats", extras::ring_stats) {
             self.ring_stats = stats;
         }
+        let times = self.parsed(folder, "snapshots", extras::read_times);
+        self.read_times = times.unwrap_or_default();
         self.before = self.snapshot(folder, "before");
         self.after = self.snapshot(folder, "after");
     }

@@ -159,6 +159,53 @@ fn cpu_list(text: &str) -> Option<Vec<u32>> {
     Some(cpus)
 }
 
+/// When a piece of a snapshot was read, by the recording's own clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadTime {
+    /// File of the snapshot, as `vmstat.before`.
+    pub file: String,
+    /// First byte of the piece (kpageflags is read in many).
+    pub first_byte: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Before the read.
+    pub begin_ns: u64,
+    /// After it.
+    pub end_ns: u64,
+}
+
+/// Parses `file first_byte bytes begin_ns end_ns`; `#` begins a comment.
+pub(super) fn read_times(text: &str, damage: &mut Damage) -> Vec<ReadTime> {
+    let mut all = Vec::new();
+    let lines = text.lines().enumerate();
+    for (index, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+        match read_time(line) {
+            Some(time) => all.push(time),
+            None => {
+                damage.add(
+                    At::Line(index as u64 + 1),
+                    "not `file first_byte bytes begin_ns end_ns`",
+                );
+            }
+        }
+    }
+    all
+}
+
+fn read_time(line: &str) -> Option<ReadTime> {
+    let mut words = line.split_ascii_whitespace();
+    let file = words.next()?.to_string();
+    let mut number = || words.next()?.parse().ok();
+    let (first_byte, bytes) = (number()?, number()?);
+    Some(ReadTime {
+        file,
+        first_byte,
+        bytes,
+        begin_ns: number()?,
+        end_ns: number()?,
+    })
+}
+
 /// Parses `vm.swappiness = 60`.
 pub(super) fn sysctl(text: &str, damage: &mut Damage) -> Vec<(String, String)> {
     let mut all = Vec::new();
