@@ -31,7 +31,7 @@ fn host(policy: &str) -> Host {
 
 /// Operations of one thread; fewer where an interpreter runs them.
 fn operations() -> u64 {
-    if cfg!(miri) { 40 } else { 10_000 }
+    if cfg!(miri) { 40 } else { 4_000 }
 }
 
 /// Marsaglia's xorshift64, seeded by the number of the thread.
