@@ -1,10 +1,9 @@
 //! The machines that a test of behaviour runs on: one trait, four of them.
 
-use std::cell::Cell;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 
-use pageyard::platform::{Platform, PrefetchHint, TableSpec, Work};
-use pageyard::{Allocator, Bug, CpuId, Event, NodeId};
+use pageyard::{Allocator, CpuId, Platform};
+use pageyard_host::plain::{Plain, set_thread_cpu};
 use pageyard_host::seq::Seq;
 
 /// What one CPU does in [`Machine::together`].
@@ -56,64 +55,40 @@ impl Machine for OneByOne {
     }
 }
 
-thread_local! {
-    static CHOSEN: Cell<u16> = const { Cell::new(0) };
-}
+/// Real memory and real threads.
+pub struct Threads;
 
-/// A platform of real threads whose CPU numbers the test chooses, so that a machine of two CPUs
-/// can play one of eight. Everything else is the platform inside.
-pub struct Chosen<P>(pub P);
+impl Machine for Threads {
+    type Platform = Plain;
 
-impl<P> Chosen<P> {
-    /// Makes the calling thread work as `cpu`; returns what it was.
-    pub fn choose(cpu: CpuId) -> CpuId {
-        CpuId(CHOSEN.replace(cpu.0))
-    }
-}
-
-impl<P: Platform> Platform for Chosen<P> {
-    type Owned = P::Owned;
-    type Shared = P::Shared;
-    type Wide = P::Wide;
-    type Locks = P::Locks;
-
-    fn owned(&self, spec: TableSpec) -> P::Owned {
-        self.0.owned(spec)
+    fn platform() -> Plain {
+        Plain::new()
     }
 
-    fn shared(&self, spec: TableSpec) -> P::Shared {
-        self.0.shared(spec)
+    fn run(test: impl Fn() + Send + Sync + 'static) {
+        // The harness gives each test a thread of its own; until it says otherwise it is CPU 0.
+        set_thread_cpu(Some(CpuId(0)));
+        test();
     }
 
-    fn wide(&self, spec: TableSpec) -> P::Wide {
-        self.0.wide(spec)
+    fn on<R>(_: &Allocator<Plain>, cpu: CpuId, f: impl FnOnce() -> R) -> R {
+        set_thread_cpu(Some(cpu));
+        let result = f();
+        set_thread_cpu(Some(CpuId(0)));
+        result
     }
 
-    fn locks(&self, spec: TableSpec) -> P::Locks {
-        self.0.locks(spec)
-    }
-
-    fn cpu(&self) -> CpuId {
-        CpuId(CHOSEN.get())
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.0.now_ns()
-    }
-
-    fn prefetch(&self, pages: &P::Owned, page: usize, hint: PrefetchHint) {
-        self.0.prefetch(pages, page, hint);
-    }
-
-    fn note(&self, event: Event) {
-        self.0.note(event);
-    }
-
-    fn work(&self, work: Work, node: NodeId, order: u8) -> u64 {
-        self.0.work(work, node, order)
-    }
-
-    fn bug(&self, bug: Bug) -> ! {
-        self.0.bug(bug)
+    fn together(allocator: &Arc<Allocator<Plain>>, jobs: Vec<Job<Plain>>) {
+        let start = Barrier::new(jobs.len());
+        std::thread::scope(|scope| {
+            for (cpu, job) in (0..).map(CpuId).zip(jobs) {
+                let start = &start;
+                scope.spawn(move || {
+                    set_thread_cpu(Some(cpu));
+                    start.wait();
+                    job(allocator);
+                });
+            }
+        });
     }
 }
