@@ -109,7 +109,8 @@ make_guest() {
 	done
 	rm -rf "${out:?}/$name"
 	cp -r "$scratch/recording" "$out/$name"
-	cat "$here/guest-workload.sh" > "$out/$name/command"
+	echo "docs/recordings/guest-workload.sh in a QEMU guest: 4 CPUs, 2 nodes (192M, 128M)" \
+		> "$out/$name/command"
 	du -sh "$out/$name"
 }
 

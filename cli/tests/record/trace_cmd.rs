@@ -97,50 +97,37 @@ fn read_by_ourselves(folder: &Path) -> Vec<Plain> {
 }
 
 fn plain_of_event(event: &Event) -> Option<Plain> {
-    let (name, fields) = match event.kind {
+    let fields: Vec<(&str, u64)> = match event.kind {
         Kind::PageAlloc {
             pfn,
             order,
             migratetype,
             ..
-        } => (
-            "mm_page_alloc",
+        }
+        | Kind::PcpuDrain {
+            pfn,
+            order,
+            migratetype,
+        } => {
             vec![
                 ("pfn", pfn),
                 ("order", order.into()),
                 ("migratetype", migratetype.into()),
-            ],
-        ),
-        Kind::PageFree { pfn, order } => {
-            ("mm_page_free", vec![("pfn", pfn), ("order", order.into())])
+            ]
         }
-        Kind::PageFreeBatched { pfn } => ("mm_page_free_batched", vec![("pfn", pfn), ("order", 0)]),
+        Kind::PageFree { pfn, order } => vec![("pfn", pfn), ("order", order.into())],
+        Kind::PageFreeBatched { pfn } => vec![("pfn", pfn), ("order", 0)],
         Kind::ZoneLocked {
             pfn,
             order,
             migratetype,
             percpu_refill,
-        } => (
-            "mm_page_alloc_zone_locked",
-            vec![
-                ("pfn", pfn),
-                ("order", order.into()),
-                ("migratetype", migratetype.into()),
-                ("percpu_refill", percpu_refill.into()),
-            ],
-        ),
-        Kind::PcpuDrain {
-            pfn,
-            order,
-            migratetype,
-        } => (
-            "mm_page_pcpu_drain",
-            vec![
-                ("pfn", pfn),
-                ("order", order.into()),
-                ("migratetype", migratetype.into()),
-            ],
-        ),
+        } => vec![
+            ("pfn", pfn),
+            ("order", order.into()),
+            ("migratetype", migratetype.into()),
+            ("percpu_refill", percpu_refill.into()),
+        ],
         Kind::Extfrag {
             pfn,
             alloc_order,
@@ -148,24 +135,38 @@ fn plain_of_event(event: &Event) -> Option<Plain> {
             alloc_migratetype,
             fallback_migratetype,
             change_ownership,
-        } => (
-            "mm_page_alloc_extfrag",
-            vec![
-                ("pfn", pfn),
-                ("alloc_order", alloc_order.into()),
-                ("fallback_order", fallback_order.into()),
-                ("alloc_migratetype", alloc_migratetype.into()),
-                ("fallback_migratetype", fallback_migratetype.into()),
-                ("change_ownership", change_ownership.into()),
-            ],
-        ),
+        } => vec![
+            ("pfn", pfn),
+            ("alloc_order", alloc_order.into()),
+            ("fallback_order", fallback_order.into()),
+            ("alloc_migratetype", alloc_migratetype.into()),
+            ("fallback_migratetype", fallback_migratetype.into()),
+            ("change_ownership", change_ownership.into()),
+        ],
         _ => return None,
     };
     let fields = fields
         .into_iter()
         .map(|(key, value)| (key.to_string(), value))
         .collect();
-    Some((event.cpu, event.pid, name.to_string(), fields))
+    Some((
+        event.cpu,
+        event.pid,
+        name_of(event.kind)?.to_string(),
+        fields,
+    ))
+}
+
+fn name_of(kind: Kind) -> Option<&'static str> {
+    Some(match kind {
+        Kind::PageAlloc { .. } => "mm_page_alloc",
+        Kind::PageFree { .. } => "mm_page_free",
+        Kind::PageFreeBatched { .. } => "mm_page_free_batched",
+        Kind::ZoneLocked { .. } => "mm_page_alloc_zone_locked",
+        Kind::PcpuDrain { .. } => "mm_page_pcpu_drain",
+        Kind::Extfrag { .. } => "mm_page_alloc_extfrag",
+        _ => return None,
+    })
 }
 
 fn count<'a>(names: impl Iterator<Item = &'a String>) -> BTreeMap<String, u64> {
