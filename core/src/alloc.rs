@@ -7,10 +7,10 @@ use crate::allocator::Allocator;
 use crate::event::{Event, PageKind};
 use crate::fallback::{Mode, Rights};
 use crate::platform::{Platform, Site, Work};
-use crate::policy::{NoFragment, PcpHigh};
+use crate::policy::PcpHigh;
 use crate::request::{Request, Scope};
 use crate::stat::{Counting, EventItem};
-use crate::types::{AllocError, COSTLY_ORDER, CpuId, Mark, NodeId, Pfn, ZoneId, ZoneKind};
+use crate::types::{AllocError, COSTLY_ORDER, CpuId, Mark, NodeId, Pfn, ZoneId};
 
 /// A step of the ladder.
 #[derive(Clone, Copy, Debug)]
@@ -263,25 +263,10 @@ impl<P: Platform> Allocator<P> {
         }
     }
 
-    /// Whether a lower zone of the node is used up before types may mix.
-    fn starts_apart(&self, plan: &Plan<'_>) -> bool {
-        match self.policy.nofragment {
-            NoFragment::Off => false,
-            NoFragment::Strict => true,
-            NoFragment::On => {
-                let preferred = self.zone(plan.preferred);
-                let lower = plan.zones.iter().any(|&zone| {
-                    let span = self.zone(zone);
-                    span.node == preferred.node && span.kind == ZoneKind::Dma32
-                });
-                preferred.kind == ZoneKind::Normal && (self.shape.nodes == 1 || lower)
-            }
-        }
-    }
-
     /// One walk down the zonelist, repeated when types could not be kept apart.
     fn hunt(&self, plan: &Plan<'_>, mark: Mark) -> Option<Pfn> {
-        let mut apart = self.starts_apart(plan) && !matches!(plan.request.scope, Scope::Only(_));
+        let apart = self.starts_apart(plan.preferred);
+        let mut apart = apart && !matches!(plan.request.scope, Scope::Only(_));
         loop {
             let (found, leaves_node) = self.scan(plan, mark, apart);
             if found.is_some() || !(apart || leaves_node) {

@@ -2,8 +2,8 @@
 
 use crate::geometry::{Geometry, GeometryError, Shape, Zone};
 use crate::platform::{Field, Locks, Ordering, Platform, Shared, Site, TableId};
-use crate::policy::Policy;
-use crate::types::{CpuId, MigrateType, NodeId, ZoneId};
+use crate::policy::{NoFragment, Policy};
+use crate::types::{CpuId, MigrateType, NodeId, ZONES_MAX, ZoneId, ZoneKind};
 use crate::zonelist::Zonelists;
 
 /// One word of the CPU table: the node of the CPU. Written once, before anybody allocates.
@@ -18,6 +18,8 @@ pub struct Allocator<P: Platform> {
     pub(crate) policy: Policy,
     pub(crate) shape: Shape,
     pub(crate) zonelists: Zonelists,
+    /// Zones whose requests keep types apart at first, a bit each.
+    apart_zones: u64,
     /// Links and free heads of pages. Links: the lock of the list the page is on; heads: the
     /// zone lock.
     pub(crate) pages: P::Owned,
@@ -70,6 +72,7 @@ impl<P: Platform> Allocator<P> {
         policy.check().map_err(GeometryError::Policy)?;
         let shape = Shape::of(geometry)?;
         let zonelists = Zonelists::of(&shape, geometry.nodes);
+        let apart_zones = apart_zones(&shape, policy.nofragment);
         let allocator = Allocator {
             pages: platform.owned(shape.spec(TableId::Pages)),
             states: platform.shared(shape.spec(TableId::PageStates)),
@@ -91,6 +94,7 @@ impl<P: Platform> Allocator<P> {
             policy,
             shape,
             zonelists,
+            apart_zones,
         };
         for (cpu, node) in geometry.cpu_nodes.iter().enumerate() {
             // Relaxed: the embedder shares the allocator only after `new` returned.
@@ -151,6 +155,12 @@ impl<P: Platform> Allocator<P> {
         self.shape.pcp(zone, cpu)
     }
 
+    /// Whether a request that prefers this zone uses up a lower zone of the node before types
+    /// may mix.
+    pub(crate) fn starts_apart(&self, preferred: ZoneId) -> bool {
+        self.apart_zones >> preferred.0 & 1 != 0
+    }
+
     /// Runs `f` under the zone lock.
     pub(crate) fn with_zone<R>(
         &self,
@@ -162,4 +172,25 @@ impl<P: Platform> Allocator<P> {
         self.zone_locks
             .with(usize::from(zone.0), site, || f(Held { zone, cpu }))
     }
+}
+
+const _: () = assert!(ZONES_MAX <= 64, "zones are bits of a word");
+
+/// Normal zones with a DMA32 zone below them on their node, or all Normal zones of a machine
+/// with one node; every zone where the policy says so.
+fn apart_zones(shape: &Shape, nofragment: NoFragment) -> u64 {
+    let zones = &shape.zone[..shape.zones];
+    let is_apart = |zone: &Zone| match nofragment {
+        NoFragment::Off => false,
+        NoFragment::Strict => true,
+        NoFragment::On => {
+            let lower = |other: &Zone| other.node == zone.node && other.kind == ZoneKind::Dma32;
+            zone.kind == ZoneKind::Normal && (shape.nodes == 1 || zones.iter().any(lower))
+        }
+    };
+    zones
+        .iter()
+        .enumerate()
+        .filter(|(_, zone)| is_apart(zone))
+        .fold(0, |bits, (at, _)| bits | 1 << at)
 }

@@ -176,6 +176,9 @@ pub(crate) struct Shape {
 
 /// Lists of one per-CPU cache: orders 0 to 3 of three types, and two of whole pageblocks.
 pub(crate) const PCP_LISTS: usize = 14;
+/// List heads that a per-CPU cache has room for: a power of two, so that a platform which aligns
+/// its tables keeps the heads of two CPUs on different cache lines.
+pub(crate) const PCP_HEADS: usize = PCP_LISTS.next_power_of_two();
 
 impl Shape {
     pub fn of(geometry: &Geometry<'_>) -> Result<Shape, GeometryError> {
@@ -246,7 +249,7 @@ impl Shape {
             TableId::Zones => (self.zones, 16),
             TableId::Pcps => (pcps, 8),
             TableId::PcpShared => (pcps, 2),
-            TableId::PcpLists => (pcps * PCP_LISTS, 2),
+            TableId::PcpLists => (pcps * PCP_HEADS, 2),
             TableId::StatDiffs => (pcps, 3),
             TableId::StatTotals => (self.zones, 3),
             TableId::EventDiffs => (pcps, 8),

@@ -81,7 +81,12 @@ impl<T: Owned> List<'_, T> {
 
     pub fn pop_first(&self) -> Option<usize> {
         let page = self.first()?;
-        self.remove(page);
+        let next = self.pages.get(page, NEXT);
+        self.heads.set(self.head, FIRST, next);
+        match decode(next) {
+            Some(next) => self.pages.set(next, PREV, 0),
+            None => self.heads.set(self.head, LAST, 0),
+        }
         Some(page)
     }
 

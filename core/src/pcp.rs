@@ -8,7 +8,7 @@
 use crate::allocator::{Allocator, Held};
 use crate::event::{DrainCause, Event, PageKind};
 use crate::fallback::{Mode, Rights};
-use crate::geometry::PCP_LISTS;
+use crate::geometry::{PCP_HEADS, PCP_LISTS};
 use crate::list::{List, NEXT};
 use crate::merge::Hint;
 use crate::platform::{Field, Locks, Ordering, Owned, Platform, PrefetchHint, Shared, Site};
@@ -101,7 +101,7 @@ impl<P: Platform> Allocator<P> {
     }
 
     fn cache_list(&self, cache: Cache, list: u8) -> List<'_, P::Owned> {
-        let head = cache.record * PCP_LISTS + usize::from(list);
+        let head = cache.record * PCP_HEADS + usize::from(list);
         List {
             heads: &self.pcp_lists,
             head,
@@ -184,10 +184,10 @@ impl<P: Platform> Allocator<P> {
         rights: Rights,
     ) -> Option<usize> {
         let blocks = self.cache_list(cache, list);
-        if blocks.first().is_none() {
+        let page = blocks.pop_first().or_else(|| {
             self.refill(cache, order, t, list, rights);
-        }
-        let page = blocks.pop_first()?;
+            blocks.pop_first()
+        })?;
         self.set_pcp_count(cache, self.pcp_count(cache.record) - (1 << order));
         self.expect_kind(self.zone(cache.zone), page, PageKind::Pcp);
         Some(page)
