@@ -216,6 +216,7 @@ impl Shape {
         (0..self.zones as u8).map(ZoneId)
     }
 
+    #[inline]
     pub fn zone_of(&self, pfn: u64) -> Option<ZoneId> {
         let at = self.zone[..self.zones]
             .iter()

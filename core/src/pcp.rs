@@ -78,12 +78,8 @@ impl<P: Platform> Allocator<P> {
     ) -> Option<R> {
         let record = self.pcp_record(zone, cpu);
         let cache = Cache { zone, cpu, record };
-        match self.policy.pcp_lock {
-            PcpLock::Spin => self.pcp_locks.try_with(record, site, || f(cache)),
-            PcpLock::IrqOff | PcpLock::LocalLock => {
-                Some(self.pcp_locks.with(record, site, || f(cache)))
-            }
-        }
+        let wait = self.policy.pcp_lock != PcpLock::Spin;
+        self.pcp_locks.enter(record, site, wait, || f(cache))
     }
 
     /// Waits for the cache of `owner`.

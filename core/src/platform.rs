@@ -119,6 +119,14 @@ pub trait Locks {
     fn with<R>(&self, index: usize, site: Site, f: impl FnOnce() -> R) -> R;
     /// Runs `f` under lock `index` if it is free, else returns `None` at once.
     fn try_with<R>(&self, index: usize, site: Site, f: impl FnOnce() -> R) -> Option<R>;
+    /// Waits if `wait` says so, else tries. One entry for a choice made by policy: a platform
+    /// that writes it out keeps a single copy of `f`, which the compiler can then inline.
+    fn enter<R>(&self, index: usize, site: Site, wait: bool, f: impl FnOnce() -> R) -> Option<R> {
+        match wait {
+            true => Some(self.with(index, site, f)),
+            false => self.try_with(index, site, f),
+        }
+    }
 }
 
 /// Where prefetched data should land. Names of the x86 instructions.

@@ -111,6 +111,7 @@ impl PcpSize {
     }
 
     /// Decides after a block of `order` was put on a list; `count` includes it already.
+    #[inline]
     pub fn on_free(&mut self, policy: &Policy, order: u8, pressure: Pressure) -> FreeVerdict {
         if policy.alloc_scale == AllocScale::Factor {
             self.alloc_factor >>= 1;

@@ -44,6 +44,7 @@ impl Zonelists {
     }
 
     /// Zones of all nodes for a request that starts on `node`.
+    #[inline]
     pub fn of_node(&self, node: NodeId) -> &[ZoneId] {
         &self.order[usize::from(node.0)][..self.zones]
     }

@@ -278,6 +278,19 @@ impl Locks for QueueLocks {
         }
         Some(lock.run(f))
     }
+
+    #[inline(always)]
+    fn enter<R>(&self, index: usize, site: Site, wait: bool, f: impl FnOnce() -> R) -> Option<R> {
+        let lock = &self.locks[index];
+        if !lock.try_enter() {
+            if !wait {
+                self.refuse(lock, site);
+                return None;
+            }
+            self.wait(lock, site);
+        }
+        Some(lock.run(f))
+    }
 }
 
 #[cfg(test)]
