@@ -163,7 +163,8 @@ impl<P: Platform> Allocator<P> {
     }
 
     /// Sets the type of the pageblock that holds a page and moves its free pages along: set-up,
-    /// isolation for offlining, and its undoing.
+    /// isolation for offlining, and its undoing. A larger free block is cut for it, and grows
+    /// together again where types allow.
     ///
     /// # Panics
     /// The page lies in no zone.
@@ -171,8 +172,10 @@ impl<P: Platform> Allocator<P> {
         let zone = self.shape.zone_of(pfn.0).expect("the page lies in a zone");
         let span = *self.zone(zone);
         self.with_zone(zone, self.platform.cpu(), Site::ZoneAdmin, |held| {
+            self.cut_to_pageblocks(held, pfn.0);
             self.set_block_type(&span, pfn.0, migratetype);
             self.move_free_pages(held, pfn.0, migratetype);
+            self.merge_pageblock(held, pfn.0);
         });
     }
 }

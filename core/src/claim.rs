@@ -24,11 +24,13 @@ impl<P: Platform> Allocator<P> {
         zone.holds_block(start, order).then_some(start)
     }
 
-    /// Visits each page of a pageblock that begins a block; `visit` gets the page and returns
-    /// how many pages to pass over. Zone lock held.
-    fn walk_block(&self, zone: &Zone, start: u64, mut visit: impl FnMut(usize) -> u64) {
-        let end = start + (1 << self.shape.pageblock_order);
-        let mut pfn = start;
+    /// Visits each page of a pageblock that begins a block, as far as the zone holds it; `visit`
+    /// gets the page and returns how many pages to pass over. Zone lock held.
+    fn walk_block(&self, zone: &Zone, pfn: u64, mut visit: impl FnMut(usize) -> u64) {
+        let pages = 1 << self.shape.pageblock_order;
+        let start = pfn & !(pages - 1);
+        let end = (start + pages).min(zone.end);
+        let mut pfn = start.max(zone.start);
         while pfn < end {
             pfn += visit(zone.page(pfn)).max(1);
         }
@@ -61,11 +63,8 @@ impl<P: Platform> Allocator<P> {
     /// Moves every free block of a pageblock to the lists of `t`. Zone lock held.
     pub(crate) fn move_free_pages(&self, held: Held, pfn: u64, t: MigrateType) -> u32 {
         let zone = *self.zone(held.zone);
-        let Some(start) = self.whole_block(&zone, pfn) else {
-            return 0;
-        };
         let mut moved = 0;
-        self.walk_block(&zone, start, |page| match self.free_head(page) {
+        self.walk_block(&zone, pfn, |page| match self.free_head(page) {
             Some((order, from)) => {
                 if from != t {
                     self.move_block(held, page, t);

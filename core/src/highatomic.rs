@@ -68,17 +68,28 @@ impl<P: Platform> Allocator<P> {
     fn unreserve_in(&self, zone: ZoneId, to: MigrateType, cpu: CpuId) -> bool {
         let span: Zone = *self.zone(zone);
         self.with_zone(zone, cpu, Site::ZoneAdmin, |held| {
-            let page = (0..=self.shape.max_order)
-                .find_map(|order| self.first_free(held, order, MigrateType::HighAtomic));
-            let Some(page) = page else { return false };
+            let from = MigrateType::HighAtomic;
+            let found = (0..=self.shape.max_order).find_map(|order| {
+                let page = self.first_free(held, order, from)?;
+                Some((page, order))
+            });
+            let Some((page, order)) = found else {
+                return false;
+            };
             let pfn = span.pfn(page);
             let reserved = self.zone_word(zone, RESERVED_HIGHATOMIC);
-            let left = reserved.saturating_sub(self.block_pages());
+            let left = reserved.saturating_sub(self.block_pages().max(1 << order));
             self.set_zone_word(zone, RESERVED_HIGHATOMIC, left);
-            if self.block_type(&span, pfn) == MigrateType::HighAtomic {
-                self.retype_block(held, &span, pfn, MigrateType::HighAtomic, to);
-            }
-            let moved = self.move_free_pages(held, pfn, to);
+            let moved = if order > self.shape.pageblock_order {
+                // Reserved pageblocks that merged go back together.
+                self.retype_range(held, &span, pfn, order, from, to);
+                self.move_block(held, page, to)
+            } else {
+                if self.block_type(&span, pfn) == from {
+                    self.retype_block(held, &span, pfn, from, to);
+                }
+                self.move_free_pages(held, pfn, to)
+            };
             self.platform.note(Event::HighAtomic {
                 zone,
                 reserved: false,

@@ -78,6 +78,48 @@ impl<P: Platform> Allocator<P> {
         self.link_block(held, zone.page(pfn), order, t, end);
     }
 
+    /// Cuts a free block that is larger than a pageblock and holds this page into pageblocks, so
+    /// that one of them can change its type. Zone lock held; no page is gained or lost.
+    pub(crate) fn cut_to_pageblocks(&self, held: Held, pfn: u64) {
+        let zone = *self.zone(held.zone);
+        let step = self.shape.pageblock_order;
+        for order in step + 1..=self.shape.max_order {
+            let start = pfn & !((1 << order) - 1);
+            if !zone.holds_block(start, order) {
+                return;
+            }
+            let page = zone.page(start);
+            let Some((_, t)) = self.free_head(page).filter(|&(found, _)| found == order) else {
+                continue;
+            };
+            self.unlink_block(held, page, order, t);
+            for at in (start..start + (1 << order)).step_by(1 << step) {
+                self.link_block(held, zone.page(at), step, t, End::Tail);
+            }
+            return;
+        }
+    }
+
+    /// Lets a pageblock that is free as a whole join its buddies, after its type changed. Zone
+    /// lock held.
+    pub(crate) fn merge_pageblock(&self, held: Held, pfn: u64) {
+        let zone = *self.zone(held.zone);
+        let order = self.shape.pageblock_order;
+        let start = pfn & !((1 << order) - 1);
+        if !zone.holds_block(start, order) {
+            return;
+        }
+        let page = zone.page(start);
+        if let Some((found, t)) = self.free_head(page)
+            && found == order
+        {
+            self.unlink_block(held, page, order, t);
+            match self.policy.merge {
+                Merge::Eager => self.merge_now(held, start, order, t, Hint::ToTail),
+            }
+        }
+    }
+
     /// The buddy of a block, if it is free as a whole and may merge with a block of type `t`.
     fn free_buddy(&self, zone: &Zone, pfn: u64, order: u8, t: MigrateType) -> Option<u64> {
         let buddy = pfn ^ (1 << order);

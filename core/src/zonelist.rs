@@ -1,4 +1,5 @@
-//! In which order the zones of all nodes are asked: nearest node first, highest zone first.
+//! In which order the zones of all nodes are asked: nearest node first, highest zone first. Zones
+//! without memory are on no list, as none could be served from them.
 //!
 //! Node order of Linux 4.14 on: itself, then each time the unused node with the least
 //! distance, a little further if its number is lower or it has CPUs, ties spread by load.
@@ -19,11 +20,14 @@ impl Zonelists {
             order: [[ZoneId(0); ZONES_MAX]; NODES_MAX],
             zones: 0,
         };
-        lists.zones = shape.zones;
+        lists.zones = shape.zone[..shape.zones]
+            .iter()
+            .filter(|zone| zone.managed > 0)
+            .count();
         let has_memory = |node: usize| {
             shape.zone[..shape.zones]
                 .iter()
-                .any(|zone| usize::from(zone.node.0) == node)
+                .any(|zone| usize::from(zone.node.0) == node && zone.managed > 0)
         };
         let mut load = [0u32; NODES_MAX];
         for local in 0..nodes.len() {
@@ -74,7 +78,7 @@ fn nearest(
 fn push_zones(shape: &Shape, node: usize, into: &mut [ZoneId], mut filled: usize) -> usize {
     for kind in ZoneKind::ALL.iter().rev() {
         for (at, zone) in shape.zone[..shape.zones].iter().enumerate() {
-            if usize::from(zone.node.0) == node && zone.kind == *kind {
+            if usize::from(zone.node.0) == node && zone.kind == *kind && zone.managed > 0 {
                 into[filled] = ZoneId(at as u8);
                 filled += 1;
             }

@@ -24,6 +24,8 @@ pub struct Entry {
     pub meaning: &'static str,
     /// What it takes.
     pub takes: Takes,
+    /// The key and the values of it without which this one changes nothing.
+    pub only_with: Option<(&'static str, &'static [&'static str])>,
     /// Commits (with the release they came in) or mails.
     pub source: &'static str,
 }
@@ -66,8 +68,30 @@ impl Entry {
                 names.join(", ")
             }
             Takes::Range(from, to) => range(from, to),
+            Takes::ZeroOr(_, 1, to) => range(0, to),
             Takes::ZeroOr(_, from, to) => format!("0, or {}", range(from, to)),
         }
+    }
+
+    /// True where the key changes what the policy does.
+    #[must_use]
+    pub fn matters(&self, policy: &Policy) -> bool {
+        let Some((other, values)) = self.only_with else {
+            return true;
+        };
+        let mut keys = KEYS.iter().filter(|key| key.name == other);
+        keys.any(|key| values.contains(&(key.get)(policy).to_string().as_str()))
+    }
+
+    /// `Only with free_high=all.`, or nothing.
+    #[must_use]
+    pub fn condition(&self) -> Option<String> {
+        let (key, values) = self.only_with?;
+        let pairs: Vec<String> = values
+            .iter()
+            .map(|value| format!("{key}={value}"))
+            .collect();
+        Some(format!("Only with {}.", pairs.join(" or ")))
     }
 }
 
@@ -81,12 +105,17 @@ pub fn entry(key: &Key) -> &'static Entry {
     found.expect("every key has an entry")
 }
 
-/// `4.17 to 5.17; stable 6.12 and 6.14`: the releases whose preset has this value of a key.
+/// `4.17 to 5.17; stable 6.12, 6.14`: the releases whose preset has this value of a key, as far
+/// as the key matters there.
 ///
 /// Stable releases are named where they differ from the release they began as.
 #[must_use]
 pub fn releases(key: &Key, value: &str) -> String {
-    let has = |release: Release| (key.get)(&Policy::linux(release)).to_string() == value;
+    let entry = entry(key);
+    let has = |release: Release| {
+        let policy = Policy::linux(release);
+        (key.get)(&policy).to_string() == value && entry.matters(&policy)
+    };
     let plain = |release: Release| has(release);
     let stable = |release: Release| {
         has(Release {
@@ -156,7 +185,14 @@ pub fn markdown() -> String {
                 text.push('\n');
             }
         }
-        let _ = writeln!(text, "{}", filled(&format!("Source: {}.", entry.source)));
+        let condition = entry
+            .condition()
+            .map_or(String::new(), |only| format!("{only} "));
+        let _ = writeln!(
+            text,
+            "{}",
+            filled(&format!("{condition}Source: {}.", entry.source))
+        );
     }
     text.push_str("\n## Proposals\n\n| preset | is | source |\n|---|---|---|\n");
     for proposal in PROPOSALS {

@@ -53,6 +53,12 @@ impl FreeNote {
         self.0 & Self::UNSEEN_ALLOC != 0
     }
 
+    /// Nothing that was seen later tells where the page went.
+    #[must_use]
+    pub fn is_never_seen_again(self) -> bool {
+        self.0 & (Self::TO_PCP | Self::TO_ZONE) == 0
+    }
+
     /// The page freed here is the one that such an allocation takes later.
     #[must_use]
     pub fn leaves_unseen(self) -> bool {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use pageyard::event::DrainCause;
 use pageyard::{
-    Allocator, CpuId, Event as CoreEvent, MigrateType, NodeId, Pfn, Policy, Request, Scope, ZoneId,
+    Allocator, CpuId, Event as CoreEvent, MigrateType, NodeId, PageKind, Pfn, Policy, Request, Scope, ZoneId,
     ZoneItem, ZoneKind,
 };
 use pageyard_host::seq::Seq;
@@ -50,6 +50,13 @@ pub struct Assumptions {
     pub ticks: Vec<(u64, u16)>,
 }
 
+/// Pages that one bulk allocation is taken to have had at the most, before two visible ones.
+const UNSEEN_IN_A_ROW_MAX: usize = 512;
+/// In `names`: the page is free, and the twin's page is where its free put it.
+const IS_FREE: u32 = 1 << 31;
+/// In `was`: the recorded page is never seen again after this free.
+const NEVER_AGAIN: u32 = 1 << 31;
+
 /// A free whose page has not reached the per-CPU list yet.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
@@ -83,9 +90,9 @@ pub struct Replay<'a> {
     history: &'a History,
     placement: Placement,
     allocator: Allocator<Seq<Tally>>,
-    /// Twin's page of each recorded page in use, + 1.
+    /// Twin's page of each recorded page, + 1; with [`IS_FREE`] once it was freed.
     names: Vec<u32>,
-    /// Recorded page whose free put a twin's page where it is, + 1.
+    /// Recorded page whose free put a twin's page where it is, + 1; with [`NEVER_AGAIN`].
     was: Vec<u32>,
     /// Recorded pages that an allocation without an event takes, with the twin's page and CPU.
     unseen: BTreeMap<u32, (u32, u16)>,
@@ -294,7 +301,7 @@ impl<'a> Replay<'a> {
         };
         let zone = self.world.zone_of(asked.pfn).unwrap_or(0);
         let request = self.request(event, &asked, zone);
-        if self.names[page] != 0 {
+        if self.names[page] != 0 && self.names[page] & IS_FREE == 0 {
             self.oddities.reused_names += 1;
         }
         self.yield_to_unseen(event.cpu, zone, page, &request);
@@ -312,7 +319,7 @@ impl<'a> Replay<'a> {
                     .world
                     .page(twin.0)
                     .expect("the twin allocates in its zones");
-                self.oddities.same_page += u64::from(self.was[record] == page as u32 + 1);
+                self.oddities.same_page += u64::from(self.was[record] & !NEVER_AGAIN == page as u32 + 1);
                 self.oddities.comparable += 1;
                 self.was[record] = 0;
                 self.names[page] = record as u32 + 1;
@@ -328,7 +335,8 @@ impl<'a> Replay<'a> {
         };
         self.allocator.platform().run_on(CpuId(event.cpu));
         self.allocator.platform().set_now_ns(event.time_ns);
-        if free.note.has_unseen_alloc() && self.names[page] == 0 {
+        let in_use = self.names[page] != 0 && self.names[page] & IS_FREE == 0;
+        if free.note.has_unseen_alloc() && !in_use {
             let known = self.unseen.get(&(page as u32 + 1)).map(|&(_, cpu)| cpu);
             let t = free
                 .note
@@ -356,7 +364,9 @@ impl<'a> Replay<'a> {
                 .seed_allocated(Pfn(twin), free.order, state.migratetype);
         }
         let record = self.world.page(twin).expect("names lie in zones");
-        self.was[record] = page as u32 + 1;
+        let never_again = if free.note.is_never_seen_again() { NEVER_AGAIN } else { 0 };
+        self.was[record] = (page as u32 + 1) | never_again;
+        self.names[page] = name | IS_FREE;
         if free.note.leaves_unseen() && self.placement == Placement::Recorded {
             self.unseen
                 .insert(page as u32 + 1, (record as u32, event.cpu));
@@ -383,25 +393,34 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// The head of the list that a request is about to take from may be a page that was seen
-    /// freed next without an allocation in between: somebody took it without an event, as the
-    /// bulk interface does. If the kernel now took another page, it was gone already.
+    /// Finds allocations that left no event, as the bulk interface makes them. The kernel's page
+    /// lies in this CPU's list under pages that were freed later. If nothing shows one of those
+    /// again, or shows it only being freed again, somebody took it without an event, and before
+    /// now: lists are last in, first out.
     fn yield_to_unseen(&mut self, cpu: u16, zone: usize, page: usize, request: &Request) {
-        if self.unseen.is_empty() || self.placement == Placement::Own {
+        let name = self.names[page];
+        if self.placement == Placement::Own || name & IS_FREE == 0 {
             return;
         }
-        let Some(list) = self.allocator.list_of(request.order, request.mobility) else {
+        let Some(list) = self.allocator.list_of(request.order, request.mobility) else { return };
+        let twin = (name & !IS_FREE) as usize - 1;
+        let wanted = page as u32 + 1;
+        let state = self.allocator.inspect(Pfn(self.pfn_of(twin)));
+        let here = state.is_some_and(|state| {
+            state.kind == PageKind::Pcp
+                && state.last_cpu.0 == cpu
+                && state.order == request.order
+                && state.migratetype.pcp_type() == request.mobility.pcp_type()
+        });
+        if !here || self.was[twin] & !NEVER_AGAIN != wanted {
             return;
-        };
-        loop {
-            let head = self
-                .allocator
-                .pcp_head(ZoneId(zone as u8), CpuId(cpu), list);
-            let Some(record) = head.and_then(|head| self.world.page(head.0)) else {
-                return;
-            };
-            let was = self.was[record];
-            if was == page as u32 + 1 || !self.unseen.contains_key(&was) {
+        }
+        for _ in 0..UNSEEN_IN_A_ROW_MAX {
+            let head = self.allocator.pcp_head(ZoneId(zone as u8), CpuId(cpu), list);
+            let Some(record) = head.and_then(|head| self.world.page(head.0)) else { return };
+            let was = self.was[record] & !NEVER_AGAIN;
+            let gone = self.was[record] & NEVER_AGAIN != 0 || self.unseen.contains_key(&was);
+            if was == wanted || was == 0 || !gone || request.order != 0 {
                 return;
             }
             self.take_unseen(was, cpu, request.mobility);
@@ -430,6 +449,9 @@ impl<'a> Replay<'a> {
         let mut taken = [Pfn(0)];
         if self.allocator.alloc_bulk(&request, &mut taken) == 1 {
             let record = self.world.page(taken[0].0);
+            if let Some(record) = record {
+                self.was[record] = 0;
+            }
             self.names[page] = record.map_or(0, |record| record as u32 + 1);
         }
         self.record(self.event - 1);

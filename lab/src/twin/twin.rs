@@ -19,6 +19,9 @@ use super::world::{World, WorldError};
 /// Events up to which a recording is kept decoded between readings; longer ones are read again.
 const KEPT_EVENTS_MAX: usize = 2 << 20;
 
+/// Pages by which a count is nudged: a block of order 3.
+const NUDGE_MAX: i64 = 8;
+
 /// Why a recording has no twin.
 #[derive(Debug, thiserror::Error)]
 pub enum TwinError {
@@ -163,8 +166,57 @@ impl Twin {
                 assumptions = early;
             }
         }
-        (self.assumptions, self.moved, self.ticks) = (assumptions, moved, ticks);
+        self.nudge(&mut assumptions)?;
+        self.moved = moved_counts(&assumptions, &moved);
+        (self.assumptions, self.ticks) = (assumptions, ticks);
         Ok(())
+    }
+
+    /// A drain set off by a block of several pages leaves the count open by as many: the offset
+    /// nearby that makes most of the cache's later sequences agree is taken.
+    fn nudge(&self, assumptions: &mut Assumptions) -> Result<(), TraceError> {
+        let best = self.scores(assumptions)?;
+        let wrong: Vec<(u16, usize)> =
+            best.iter().filter(|(_, score)| !score.1).map(|(&key, _)| key).collect();
+        let mut best: BTreeMap<(u16, usize), (usize, i64)> =
+            wrong.iter().map(|key| (*key, (best[key].0, 0))).collect();
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        for shift in (1..=NUDGE_MAX).flat_map(|pages| [-pages, pages]) {
+            let mut tried = assumptions.clone();
+            for key in &wrong {
+                *tried.offsets.entry(*key).or_default() += shift;
+            }
+            let scores = self.scores(&tried)?;
+            for (key, best) in &mut best {
+                let agree = scores.get(key).map_or(0, |score| score.0);
+                if agree > best.0 {
+                    *best = (agree, shift);
+                }
+            }
+        }
+        for (key, (_, shift)) in best {
+            if shift != 0 {
+                *assumptions.offsets.entry(key).or_default() += shift;
+            }
+        }
+        Ok(())
+    }
+
+    /// By CPU and zone: elements of sequences that agree, and whether all do.
+    fn scores(
+        &self,
+        assumptions: &Assumptions,
+    ) -> Result<BTreeMap<(u16, usize), (usize, bool)>, TraceError> {
+        let replay = self.replay_with(self.policy, Placement::Recorded, assumptions)?;
+        let mut scores = BTreeMap::new();
+        for sequence in self.sequences(&replay.ledger) {
+            let zone = self.world.zones.iter().position(|zone| zone.name() == sequence.zone);
+            let score = scores.entry((sequence.cpu, zone.unwrap_or(0))).or_insert((0, true));
+            *score = (score.0 + sequence.agree, score.1 && sequence.is_identical());
+        }
+        Ok(scores)
     }
 
     /// Elements of sequences that agree.
@@ -228,6 +280,16 @@ impl Twin {
         let size = replay.allocator().pcp(ZoneId(zone as u8), CpuId(cpu)).size;
         (size.count, size.high)
     }
+}
+
+/// Counts that were moved in the end, with whether the first drain agreed.
+fn moved_counts(
+    assumptions: &Assumptions,
+    moved: &[(u16, usize, i64, bool)],
+) -> Vec<(u16, usize, i64, bool)> {
+    let agrees = |key| moved.iter().any(|&(cpu, zone, _, ok)| (cpu, zone) == key && ok);
+    let offsets = assumptions.offsets.iter().filter(|(_, pages)| **pages != 0);
+    offsets.map(|(&key, &pages)| (key.0, key.1, pages, agrees(key))).collect()
 }
 
 /// Offsets that made the first drain agree; the others say nothing and are dropped.

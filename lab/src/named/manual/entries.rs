@@ -18,6 +18,7 @@ pub const ENTRIES: &[Entry] = &[
             of this or of a thousandth of the zone, whichever is less, rounded to 2^n - 1: 128 \
             gives 31 pages, 256 gives 63.",
         takes: Range(4, 65536),
+        only_with: Some(("batch_pages", &["0"])),
         source: "d8a759b57035 (4.19)",
     },
     Entry {
@@ -29,6 +30,7 @@ pub const ENTRIES: &[Entry] = &[
             1,
             16384,
         ),
+        only_with: None,
         source: "a free parameter; no release has one",
     },
     Entry {
@@ -46,6 +48,7 @@ pub const ENTRIES: &[Entry] = &[
                  refills and long frees, down when idle or when memory is short",
             ),
         ]),
+        only_with: None,
         source: "b92ca18e8ca5 (5.14); 90b41691b988, 51a755c56dc0, 57c0419c5f0e (6.7)",
     },
     Entry {
@@ -53,6 +56,7 @@ pub const ENTRIES: &[Entry] = &[
         meaning: "The limit of a per-CPU list as a number of pages, in place of the rule of \
             pcp_high.",
         takes: ZeroOr("computed by pcp_high", 1, u32::MAX),
+        only_with: None,
         source: "a free parameter; no release has one",
     },
     Entry {
@@ -61,7 +65,8 @@ pub const ENTRIES: &[Entry] = &[
             zone, shared by the CPUs of the node, and nothing is tuned any more. With \
             pcp_high=6*batch it is the older vm.percpu_pagelist_fraction: not shared, and the \
             batch becomes a quarter of the limit, 1 to 96.",
-        takes: ZeroOr("off: pcp_high decides", 8, u32::MAX),
+        takes: ZeroOr("off, pcp_high decides", 8, u32::MAX),
+        only_with: None,
         source: "74f44822097c (5.14)",
     },
     Entry {
@@ -78,6 +83,7 @@ pub const ENTRIES: &[Entry] = &[
                 "orders 0 to 3 by type, and two lists of whole pageblocks, movable apart",
             ),
         ]),
+        only_with: None,
         source: "44042b449872 (5.14); bf14ed81f571 (6.10)",
     },
     Entry {
@@ -90,6 +96,7 @@ pub const ENTRIES: &[Entry] = &[
                 "doubles with each refill, up to batch << scale_max",
             ),
         ]),
+        only_with: None,
         source: "c0a242394cb9 (6.7)",
     },
     Entry {
@@ -103,6 +110,7 @@ pub const ENTRIES: &[Entry] = &[
                 "the pages freed in a row, up to batch << scale_max",
             ),
         ]),
+        only_with: None,
         source: "3b12e7e97938 (5.14); 6ccdcb6d3a74 (6.7)",
     },
     Entry {
@@ -110,6 +118,7 @@ pub const ENTRIES: &[Entry] = &[
         meaning: "Doublings of a refill or bulk free at the most \
             (CONFIG_PCP_BATCH_SCALE_MAX).",
         takes: Range(0, 6),
+        only_with: None,
         source: "52166607ecc9 (6.7)",
     },
     Entry {
@@ -119,6 +128,7 @@ pub const ENTRIES: &[Entry] = &[
             "bounded",
             "the factor grows as long as the limit leaves room"
         ),
+        only_with: Some(("free_scale", &["factor"])),
         source: "52166607ecc9 (6.7), carried back to stable releases",
     },
     Entry {
@@ -130,11 +140,12 @@ pub const ENTRIES: &[Entry] = &[
             ("all", "empties the list above free_high_limit"),
             ("capped", "gives back at most batch << scale_max pages"),
         ]),
+        only_with: None,
         source: "f26b3fa04611 (5.18); 6ccdcb6d3a74 (6.7)",
     },
     Entry {
         key: "free_high_limit",
-        meaning: "What free_high=all leaves on the list.",
+        meaning: "What such a run leaves on the list.",
         takes: Values(&[
             ("0", "nothing"),
             ("batch", "one batch (proposed, not merged)"),
@@ -143,15 +154,17 @@ pub const ENTRIES: &[Entry] = &[
                 "four batches, or the limit if that is less (proposed, not merged)",
             ),
         ]),
+        only_with: Some(("free_high", &["all"])),
         source: "f26b3fa04611 (5.18); proposals in the mail of 2022-04-29",
     },
     Entry {
         key: "free_high_run",
-        meaning: "How many pages freed in a row make a run, with free_high=capped.",
+        meaning: "How many pages freed in a row make a run.",
         takes: Values(&[
             ("batch", "one batch"),
             ("batch+high_min/2", "one batch and half of the lowest limit"),
         ]),
+        only_with: Some(("free_high", &["capped"])),
         source: "6ccdcb6d3a74 (6.7); c544a952ba61 (6.16)",
     },
     Entry {
@@ -167,6 +180,7 @@ pub const ENTRIES: &[Entry] = &[
                 "list after list, beginning with the one just freed to",
             ),
         ]),
+        only_with: None,
         source: "8b10b465d0e1 (5.18)",
     },
     Entry {
@@ -179,6 +193,7 @@ pub const ENTRIES: &[Entry] = &[
                 "before the zone lock is taken, onto a list of their own",
             ),
         ]),
+        only_with: None,
         source: "the bulk-free series of 2018 (4.17); 8b10b465d0e1 (5.18)",
     },
     Entry {
@@ -194,6 +209,7 @@ pub const ENTRIES: &[Entry] = &[
                 "non-temporal, what the kernel's prefetch compiled to",
             ),
         ]),
+        only_with: None,
         source: "the bulk-free series of 2018 (4.17); removed by 2a791f4412cb (5.18)",
     },
     Entry {
@@ -207,6 +223,7 @@ pub const ENTRIES: &[Entry] = &[
                 "one batch, then both locks are dropped for a moment",
             ),
         ]),
+        only_with: None,
         source: "the batched-freeing series of 2025 (6.19)",
     },
     Entry {
@@ -217,6 +234,7 @@ pub const ENTRIES: &[Entry] = &[
             ("scaled", "batch << scale_max"),
             ("batch", "one batch"),
         ]),
+        only_with: None,
         source: "6.7, carried back to stable releases from 6.1 on; the batched-freeing series of \
             2025 (6.19), carried back from 6.12 on",
     },
@@ -235,6 +253,7 @@ pub const ENTRIES: &[Entry] = &[
                  from afar",
             ),
         ]),
+        only_with: None,
         source: "5.14; 4b23a68f9536 and 01b44456a7aa (6.0)",
     },
     Entry {
@@ -247,18 +266,21 @@ pub const ENTRIES: &[Entry] = &[
             ),
             ("own", "on a cache line of its own"),
         ]),
+        only_with: None,
         source: "a368ab67aa55 (4.1)",
     },
     Entry {
         key: "merge",
         meaning: "When a freed block joins its buddy.",
         takes: Values(&[("eager", "at once")]),
+        only_with: None,
         source: "every release",
     },
     Entry {
         key: "storage",
         meaning: "How free blocks are kept.",
         takes: Values(&[("lists", "linked lists threaded through the page records")]),
+        only_with: None,
         source: "every release",
     },
     Entry {
@@ -284,6 +306,7 @@ pub const ENTRIES: &[Entry] = &[
                  which of the two worked",
             ),
         ]),
+        only_with: None,
         source: "e0932b6c1f94 (6.10); c2f6ea38fc1b (6.14); 90abee6d7895 (6.15)",
     },
     Entry {
@@ -297,6 +320,7 @@ pub const ENTRIES: &[Entry] = &[
                 "not before reclaim and compaction were tried (vm.defrag_mode=1, 6.15 on)",
             ),
         ]),
+        only_with: None,
         source: "6bb154504f8b (5.0); e3aa7df331bc (6.15)",
     },
     Entry {
@@ -304,6 +328,7 @@ pub const ENTRIES: &[Entry] = &[
         meaning: "vm.watermark_boost_factor: how far the marks of a zone may be raised when types \
             mix in a pageblock, in 1/10000 of its high mark.",
         takes: ZeroOr("never", 1, u32::MAX),
+        only_with: None,
         source: "1c30844d2dfe (5.0)",
     },
     Entry {
@@ -313,6 +338,7 @@ pub const ENTRIES: &[Entry] = &[
             "one pageblock for each such success, up to 1 % of the zone",
             "no"
         ),
+        only_with: None,
         source: "0aaa29a56e4f (4.4)",
     },
     Entry {
@@ -322,6 +348,7 @@ pub const ENTRIES: &[Entry] = &[
             ("reserved", "all that are reserved, in use or not"),
             ("free", "those that are free"),
         ]),
+        only_with: Some(("highatomic", &["on"])),
         source: "c928807f6f6b (6.12)",
     },
     Entry {
@@ -339,12 +366,14 @@ pub const ENTRIES: &[Entry] = &[
             ),
             ("event", "per-CPU counts, summed by whoever reads them"),
         ]),
+        only_with: None,
         source: "1d90ca897cb0 (4.14); f19298b9516c (5.14)",
     },
     Entry {
         key: "numa_threshold",
-        meaning: "The difference at which numa_stat=threshold spills.",
+        meaning: "The difference above which it is spilled.",
         takes: Range(1, 65533),
+        only_with: Some(("numa_stat", &["threshold"])),
         source: "1d90ca897cb0 (4.14): the largest 16-bit number less two",
     },
 ];

@@ -65,9 +65,25 @@ fn releases_are_read_off_the_presets() {
         releases(key("fallback"), "d"),
         "6.15 to 6.19; stable 6.12, 6.14"
     );
-    for key in KEYS {
-        let value = (key.get)(&Policy::linux(Release::new(6, 18))).to_string();
+    // Where free_high is not `all`, no release has a limit for it.
+    assert_eq!(releases(key("free_high_limit"), "0"), "5.18 to 6.6");
+    assert_eq!(releases(key("factor_bounded"), "on"), "stable 5.14 to 6.6");
+    let policy = Policy::linux(Release::new(6, 18));
+    for key in KEYS.iter().filter(|key| entry(key).matters(&policy)) {
+        let value = (key.get)(&policy).to_string();
         assert!(!releases(key, &value).is_empty(), "{}", key.name);
+    }
+}
+
+#[test]
+fn conditions_name_keys_and_values_that_exist() {
+    for (key, values) in ENTRIES.iter().filter_map(|entry| entry.only_with) {
+        let known = KEYS.iter().find(|known| known.name == key).unwrap();
+        for value in values {
+            let mut policy = Policy::linux(Release::new(6, 18));
+            assert_eq!(policy.set(key, value), Ok(()));
+            assert_eq!((known.get)(&policy).to_string(), *value);
+        }
     }
 }
 
