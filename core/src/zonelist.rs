@@ -149,6 +149,38 @@ mod tests {
     }
 
     #[test]
+    fn zones_without_memory_are_on_no_list() {
+        let nodes = [NodeDesc {
+            distance: [10; NODES_MAX],
+            cpus: 1,
+        }; 2];
+        let zone = |node, start, managed_pages| ZoneDesc {
+            node: NodeId(node),
+            kind: ZoneKind::Normal,
+            start: Pfn(start),
+            spanned_pages: 1024,
+            managed_pages,
+        };
+        let movable = ZoneDesc {
+            kind: ZoneKind::Movable,
+            ..zone(0, 1024, 0)
+        };
+        let zones = [zone(0, 0, 1024), movable, zone(1, 2048, 0)];
+        let geometry = Geometry {
+            max_order: 10,
+            pageblock_order: 9,
+            cpu_nodes: &[NodeId(0), NodeId(1)],
+            nodes: &nodes,
+            zones: &zones,
+            tuning: Tuning::default(),
+        };
+        let shape = Shape::of(&geometry).expect("a plain machine");
+        let lists = Zonelists::of(&shape, &nodes);
+        assert_eq!(lists.of_node(NodeId(0)), [ZoneId(0)]);
+        assert_eq!(lists.of_node(NodeId(1)), [ZoneId(0)]);
+    }
+
+    #[test]
     fn a_nearer_node_comes_first() {
         let lists = order(&[
             &[10, 31, 21, 31],
