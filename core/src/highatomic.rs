@@ -12,7 +12,7 @@ impl<P: Platform> Allocator<P> {
         1 << self.shape.pageblock_order
     }
 
-    /// Reserves the pageblock that just served a high-atomic request, while the zone's share is
+    /// Reserves the pageblocks that just served a high-atomic request, while the zone's share is
     /// not used up.
     pub(crate) fn reserve_high_atomic(&self, zone: ZoneId, page: usize, cpu: CpuId) {
         if !self.policy.highatomic {
@@ -39,9 +39,17 @@ impl<P: Platform> Allocator<P> {
             if self.census(&span, pfn).is_none() {
                 return;
             }
-            self.set_zone_word(zone, RESERVED_HIGHATOMIC, reserved + block);
-            self.retype_block(held, &span, pfn, from, MigrateType::HighAtomic);
-            self.move_free_pages(held, pfn, MigrateType::HighAtomic);
+            let to = MigrateType::HighAtomic;
+            let order = self.state(page).order;
+            if order > self.shape.pageblock_order {
+                // All of them are in use: nothing to move.
+                self.retype_range(held, &span, pfn, order, from, to);
+            } else {
+                self.retype_block(held, &span, pfn, from, to);
+                self.move_free_pages(held, pfn, to);
+            }
+            let pages = block.max(1 << order);
+            self.set_zone_word(zone, RESERVED_HIGHATOMIC, reserved + pages);
             self.platform.note(Event::HighAtomic {
                 zone,
                 reserved: true,

@@ -385,7 +385,10 @@ impl<P: Platform> Allocator<P> {
             order: state.order,
             migratetype,
         });
-        self.give_back(held, pfn, state.order, migratetype, Hint::None);
+        match self.policy.has_hygiene() && state.order > self.shape.pageblock_order {
+            true => self.give_back_split(held, pfn, state.order, Hint::None),
+            false => self.give_back(held, pfn, state.order, migratetype, Hint::None),
+        }
     }
 
     /// Pages of one zone-lock hold under a chunking rule.
