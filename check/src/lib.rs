@@ -10,6 +10,7 @@ pub mod behaviour;
 pub mod layout;
 pub mod loom_platform;
 pub mod machine;
+pub mod oracle;
 pub mod settings;
 pub mod shuttle_platform;
 pub mod text;

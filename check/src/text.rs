@@ -55,7 +55,9 @@ pub fn write<P: Platform>(allocator: &Allocator<P>, layout: &Layout) -> String {
     let mut text = String::from("blocks ");
     let span = layout.zones[0];
     let step = 1 << layout.pageblock_order;
-    for pfn in (span.start.0..span.start.0 + span.spanned_pages).step_by(step) {
+    let first = span.start.0 >> layout.pageblock_order << layout.pageblock_order;
+    for pfn in (first..span.start.0 + span.spanned_pages).step_by(step) {
+        let pfn = pfn.max(span.start.0);
         let migratetype = allocator.pageblock_type(Pfn(pfn)).expect("in the zone");
         text.push(letter(migratetype));
     }

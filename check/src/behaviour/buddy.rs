@@ -1,8 +1,12 @@
 //! Free lists: smallest fit, halving, merging, placement. Worked by hand after the kernel's rules;
 //! the same for every release unless a test says otherwise.
 
+use pageyard::{MigrateType, Pfn};
+
 use super::script::{Yard, check};
+use crate::layout::{Layout, policy};
 use crate::machine::Machine;
+use crate::text;
 
 /// One release of each fallback rule and each kind of per-CPU cache.
 pub(crate) const ERAS: [&str; 6] = [
@@ -112,6 +116,34 @@ pub fn isolation_moves_free_pages<M: Machine>() {
         "retype I 0; alloc M2=32; retype M 0; alloc M3=40",
         "blocks MMMM | M2: 36 4 | M3: 8",
     );
+}
+
+/// A pageblock is isolated out of a larger free block, and joins it again afterwards.
+pub fn isolation_cuts_larger_blocks<M: Machine>() {
+    every_era::<M>(
+        "blocks MMMM | M5: 0 32",
+        "retype I 16; alloc M5=32; alloc M5=none; free 32",
+        "blocks MIMM | M4: 0 | M5: 32 | I4: 16",
+    );
+    every_era::<M>(
+        "blocks MMMM | M5: 0 32",
+        "retype I 16; retype I 32; retype M 16; retype M 32",
+        "blocks MMMM | M5: 0 32",
+    );
+}
+
+/// A zone may begin and end inside of a pageblock: what it holds of it changes type all the same.
+pub fn isolation_reaches_pageblocks_at_the_edge<M: Machine>() {
+    for era in ERAS {
+        let mut layout = Layout::flat(40, 5, 4, 1);
+        layout.zones[0].start = Pfn(4);
+        layout.memory[0].start = 4;
+        let allocator = layout.build_full(M::platform(), policy(era));
+        allocator.set_pageblock_type(Pfn(5), MigrateType::Isolate);
+        allocator.set_pageblock_type(Pfn(40), MigrateType::Isolate);
+        let state = text::write(&allocator, &layout);
+        assert_eq!(state, "blocks IMI | M4: 16 | I2: 4 40 | I3: 8 32", "{era}");
+    }
 }
 
 /// A page of a pageblock that was isolated meanwhile bypasses the per-CPU lists.

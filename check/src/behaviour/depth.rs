@@ -109,3 +109,26 @@ pub fn the_reserve_grows_to_a_hundredth_and_is_given_back_last<M: Machine>() {
         });
     }
 }
+
+/// A block of several pageblocks is reserved with all of them, and they come back together.
+pub fn a_large_block_is_reserved_and_given_back_as_a_whole<M: Machine>() {
+    for era in super::buddy::ERAS {
+        M::run(move || {
+            let allocator = plain::<M>(&Layout::flat(512, 5, 2, 1), era);
+            let types = || [0, 4].map(|pfn| allocator.pageblock_type(Pfn(pfn)));
+            let all = |t: MigrateType| [Some(t); 2];
+            let pfn = allocator.alloc(&Request::atomic(3));
+            assert_eq!(
+                (pfn, types()),
+                (Ok(Pfn(0)), all(MigrateType::HighAtomic)),
+                "{era}"
+            );
+            allocator.free(Pfn(0), 3);
+            allocator.drain_cpu(CPU);
+            let (got, _) = exhaust(&allocator, &Request::kernel(3));
+            assert_eq!(got.len(), 512 / 8, "{era}");
+            assert_eq!(got.last(), Some(&Pfn(0)), "{era}");
+            assert_eq!(types(), all(MigrateType::Unmovable), "{era}");
+        });
+    }
+}

@@ -33,6 +33,8 @@ macro_rules! behaviours {
                 pageblocks_of_different_types_merge
                 isolated_blocks_stay_apart
                 isolation_moves_free_pages
+                isolation_cuts_larger_blocks
+                isolation_reaches_pageblocks_at_the_edge
                 pages_of_isolated_blocks_bypass_the_caches
             }
             fallback {
@@ -91,6 +93,7 @@ macro_rules! behaviours {
                 each_right_reaches_its_own_depth
                 the_highest_zone_is_kept
                 the_reserve_grows_to_a_hundredth_and_is_given_back_last
+                a_large_block_is_reserved_and_given_back_as_a_whole
             }
             together {
                 no_count_is_lost_when_cpus_work_together
