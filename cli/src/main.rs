@@ -20,6 +20,8 @@ enum Verb {
     Trace(cmd::trace::Args),
     /// Record the page allocator of the running kernel (root).
     Record(cmd::record::Args),
+    /// List, show and compare policies.
+    Policies(cmd::policies::Args),
 }
 
 fn main() -> ExitCode {
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
     let outcome = match cli.verb {
         Verb::Trace(args) => cmd::trace::run(args),
         Verb::Record(args) => cmd::record::run(args),
+        Verb::Policies(args) => cmd::policies::run(args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("pageyard: {error:#}");
