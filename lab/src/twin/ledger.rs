@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pageyard::event::DrainCause;
 use pageyard::{Event, ZoneId};
 use pageyard_host::seq::Listener;
+use serde::Serialize;
 
 /// One refill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +106,7 @@ impl Ledger {
 }
 
 /// Totals that a policy is judged by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
     /// Blocks served from per-CPU lists.
     pub pcp_hits: u64,
@@ -119,8 +120,28 @@ pub struct Totals {
     pub drains: u64,
     /// Pages of them.
     pub drained_pages: u64,
+    /// Refills that the zone had nothing for.
+    pub refills_empty: u64,
+    /// Pages of the largest refill.
+    pub refill_pages_max: u64,
+    /// Drains because a cache was above its limit.
+    pub limit_drains: u64,
+    /// Pages of them.
+    pub limit_drain_pages: u64,
     /// Drains because of runs of high-order frees.
     pub free_high_drains: u64,
+    /// Pages of them.
+    pub free_high_pages: u64,
+    /// Drains by the periodic tick.
+    pub tick_drains: u64,
+    /// Drains that somebody asked for, as a request does before it fails.
+    pub asked_drains: u64,
+    /// Drains that left a cache empty.
+    pub drains_emptying: u64,
+    /// Pages of the largest drain.
+    pub drain_pages_max: u64,
+    /// Pages of the largest block allocated or freed past the per-CPU lists.
+    pub direct_pages_max: u64,
     /// Holds of a zone lock for one allocation.
     pub direct_allocs: u64,
     /// Holds of a zone lock for one free.
@@ -137,6 +158,31 @@ pub struct Totals {
     pub merges: u64,
     /// Blocks halved.
     pub splits: u64,
+    /// Zones passed over because they were below the mark asked for.
+    pub below_mark: u64,
+    /// Times that background reclaim was woken.
+    pub wakes: u64,
+}
+
+impl Totals {
+    fn drained(&mut self, pages: u64, left_pages: u32, cause: DrainCause) {
+        self.drains += 1;
+        self.drained_pages += pages;
+        self.drains_emptying += u64::from(left_pages == 0);
+        self.drain_pages_max = self.drain_pages_max.max(pages);
+        match cause {
+            DrainCause::Limit => {
+                self.limit_drains += 1;
+                self.limit_drain_pages += pages;
+            }
+            DrainCause::FreeHigh => {
+                self.free_high_drains += 1;
+                self.free_high_pages += pages;
+            }
+            DrainCause::Decay | DrainCause::Expire => self.tick_drains += 1,
+            DrainCause::Asked => self.asked_drains += 1,
+        }
+    }
 }
 
 /// Hears the allocator: keeps totals, and the refills and drains since it was last asked.
@@ -181,23 +227,30 @@ impl Listener for Tally {
                 let pages = u64::from(got_blocks) << order;
                 totals.refills += 1;
                 totals.refilled_pages += pages;
+                totals.refills_empty += u64::from(got_blocks == 0);
+                totals.refill_pages_max = totals.refill_pages_max.max(pages);
                 self.hold(pages);
                 self.recent.push(event);
             }
-            Event::Drain { pages, cause, .. } => {
-                totals.drains += 1;
-                totals.drained_pages += u64::from(pages);
-                totals.free_high_drains += u64::from(cause == DrainCause::FreeHigh);
+            Event::Drain {
+                pages,
+                left_pages,
+                cause,
+                ..
+            } => {
+                totals.drained(u64::from(pages), left_pages, cause);
                 self.hold(u64::from(pages));
                 self.recent.push(event);
             }
             Event::Direct { order, .. } => {
                 totals.direct_allocs += 1;
+                totals.direct_pages_max = totals.direct_pages_max.max(1 << order);
                 self.hold(1 << order);
                 self.recent.push(event);
             }
             Event::DirectFree { order, .. } => {
                 totals.direct_frees += 1;
+                totals.direct_pages_max = totals.direct_pages_max.max(1 << order);
                 self.hold(1 << order);
                 self.recent.push(event);
             }
@@ -205,6 +258,8 @@ impl Listener for Tally {
                 totals.fallbacks += 1;
                 totals.claims += u64::from(claimed);
             }
+            Event::BelowMark { .. } => totals.below_mark += 1,
+            Event::Wake { .. } => totals.wakes += 1,
             _ => {}
         }
     }

@@ -103,6 +103,9 @@ pub struct Replay<'a> {
     reclaim: Vec<(u64, u8, bool)>,
     unseen_when: UnseenWhen,
     quiet_ticks: VecDeque<(u64, u16)>,
+    /// Inferred ticks and planned allocations as they were at the first event.
+    first_ticks: Vec<(u64, u16)>,
+    first_unseen: Vec<(u64, u16, u32, u8)>,
     pending: Vec<VecDeque<Pending>>,
     event: u64,
     allocs: usize,
@@ -155,6 +158,8 @@ impl<'a> Replay<'a> {
             reclaim: reclaim_switches(history),
             unseen_when: assumptions.unseen_when,
             quiet_ticks: assumptions.ticks.iter().copied().collect(),
+            first_ticks: assumptions.ticks.clone(),
+            first_unseen: history.unseen_at_refill.clone(),
             pending: vec![VecDeque::new(); world.cpus()],
             event: 0,
             allocs: 0,
@@ -188,12 +193,38 @@ impl<'a> Replay<'a> {
         (self.event, self.allocs, self.frees) = (0, 0, 0);
         self.ticks = self.history.ticks.iter().peekable();
         self.reclaim = reclaim_switches(self.history);
+        self.quiet_ticks = self.first_ticks.iter().copied().collect();
+        self.unseen_plan = self.first_unseen.iter().copied().collect();
         self.pending.iter_mut().for_each(VecDeque::clear);
     }
 
     /// Takes allocations without an event at the places that another replay found.
     pub fn follow_unseen(&mut self, plan: &[(u64, u16, u32, u8)]) {
         self.unseen_plan = plan.iter().copied().collect();
+        self.first_unseen = plan.to_vec();
+    }
+
+    /// Recorded pages in use, in order: page frame, and the twin's.
+    pub fn names(&self) -> impl Iterator<Item = (u64, Pfn)> + '_ {
+        let named = self.names.iter().enumerate().filter(|(_, name)| **name != 0);
+        named.map(|(page, &name)| (self.pfn_of(page), Pfn(self.pfn_of(name as usize - 1))))
+    }
+
+    /// Says which of the twin's pages stands for a recorded page from now on; `None` is not in
+    /// use. Between passes only: it moves no page.
+    pub fn set_name(&mut self, pfn: u64, twin: Option<Pfn>) {
+        let Some(page) = self.world.page(pfn) else {
+            return;
+        };
+        let record = twin.and_then(|twin| self.world.page(twin.0));
+        let before = std::mem::replace(&mut self.names[page], 0);
+        if let Some(before) = before.checked_sub(1) {
+            self.was[before as usize] = page as u32 + 1;
+        }
+        if let Some(record) = record {
+            self.names[page] = record as u32 + 1;
+            self.was[record] = 0;
+        }
     }
 
     /// Background work that the events betray: reclaim at work, ticks that drained.
