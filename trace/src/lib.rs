@@ -2,6 +2,7 @@
 //!
 //! Start at [`recording::Recording::open`]; every format ends in [`event::Event`].
 
+pub mod convert;
 pub mod dat;
 pub mod error;
 pub mod event;
@@ -9,6 +10,7 @@ mod format;
 pub mod fuzz;
 pub mod gfp;
 pub mod honesty;
+pub mod interrupt;
 mod perf;
 pub mod reader;
 pub mod record;

@@ -166,6 +166,19 @@ impl EventReader {
         self.pass.comms.get(&pid).map(|comm| &**comm)
     }
 
+    /// All tasks seen so far with their latest names, by pid.
+    #[must_use]
+    pub fn comms(&self) -> Vec<(i32, &str)> {
+        let mut all: Vec<_> = self
+            .pass
+            .comms
+            .iter()
+            .map(|(pid, comm)| (*pid, &**comm))
+            .collect();
+        all.sort_unstable_by_key(|(pid, _)| *pid);
+        all
+    }
+
     /// What was unreadable so far.
     #[must_use]
     pub fn damage(&self) -> &Damage {

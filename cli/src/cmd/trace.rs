@@ -1,5 +1,6 @@
 //! `pageyard trace`: look into a recording, convert it, cut a piece out of it.
 
+mod convert;
 mod info;
 
 use std::process::ExitCode;
@@ -15,12 +16,18 @@ pub struct Args {
 enum Action {
     /// Say what a recording holds and whether it can be trusted (exit code 1: it cannot).
     Info(info::Args),
+    /// Write a recording as ftrace text or trace.dat (trace-cmd and KernelShark open it).
+    Convert(convert::ConvertArgs),
+    /// Write a piece of a recording: a stretch of time, some CPUs, some events.
+    Cut(convert::CutArgs),
 }
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.action {
         Action::Info(args) => info::run(&args),
+        Action::Convert(args) => convert::convert(&args),
+        Action::Cut(args) => convert::cut(&args),
     }
 }
 

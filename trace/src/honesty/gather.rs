@@ -153,9 +153,17 @@ pub(super) fn gather(
     }
     let mut counts: PageCounts = gatherer.ledger.counts;
     counts.failed_events = gatherer.failed.values().sum();
-    let cpus: Vec<CpuRow> = gatherer.cpus.into_values().collect();
+    let mut cpus: Vec<CpuRow> = gatherer.cpus.into_values().collect();
     let first_ns = first_ns.unwrap_or(0);
     let last_ns = cpus.iter().map(|cpu| cpu.last_ns).max().unwrap_or(0);
+    for row in &mut cpus {
+        // Silence before a CPU's first event and after its last is silence, too.
+        for (from, to) in [(first_ns, row.first_ns), (row.last_ns, last_ns)] {
+            if to.saturating_sub(from) > row.gap_ns {
+                (row.gap_ns, row.gap_at_ns) = (to - from, from);
+            }
+        }
+    }
     let mut report = Report {
         name: recording.name(),
         format: recording.format_name(),

@@ -29,24 +29,12 @@ const HEADING: &str = "\
 ";
 
 impl TextWriter {
-    /// Writes the heading. `events` is the number of events that follow and `lost` of those that
-    /// are missing, `cpus` the number of CPUs.
+    /// Writes the heading. It has no count of events: one pass does not know it beforehand.
     ///
     /// # Errors
     /// Those of the writer.
-    pub fn heading(
-        self,
-        out: &mut impl Write,
-        events: u64,
-        lost: u64,
-        cpus: u32,
-    ) -> io::Result<()> {
-        let written = events.saturating_add(lost);
-        writeln!(out, "# tracer: nop\n#")?;
-        writeln!(
-            out,
-            "# entries-in-buffer/entries-written: {events}/{written}   #P:{cpus}\n#"
-        )?;
+    pub fn heading(self, out: &mut impl Write) -> io::Result<()> {
+        out.write_all(b"# tracer: nop\n#\n")?;
         out.write_all(HEADING.as_bytes())
     }
 
@@ -212,9 +200,10 @@ fn compaction(out: &mut impl Write, id: u8, a: u64, b: u64) -> io::Result<()> {
         return Ok(());
     };
     write!(out, "{name}: ")?;
-    let (node, order) = (a >> 16 & 0xffff, a & 0xff);
+    // An order of -1 stands for compaction for no allocation's sake.
+    let (node, order) = ((a >> 16) & 0xffff, a as u8 as i8);
     let zone = ZONE_NAMES
-        .get((a >> 8 & 0xff) as usize)
+        .get(((a >> 8) & 0xff) as usize)
         .copied()
         .unwrap_or("?");
     let result = COMPACT_RESULTS
@@ -228,7 +217,7 @@ fn compaction(out: &mut impl Write, id: u8, a: u64, b: u64) -> io::Result<()> {
             write!(out, "node={node} zone={zone:<8} order={order} ret={result}")
         }
         "deferred" | "defer_compaction" | "defer_reset" => {
-            let (considered, limit) = (b & 0xffff_ffff, 1u64 << (b >> 32 & 63));
+            let (considered, limit) = (b & 0xffff_ffff, 1u64 << ((b >> 32) & 63));
             write!(
                 out,
                 "node={node} zone={zone:<8} order={order} consider={considered} limit={limit}"
