@@ -373,7 +373,13 @@ mod tests {
                 let outcome = catch_unwind(AssertUnwindSafe(|| {
                     locks.with(0, Site::Refill, || {
                         held.wait();
-                        wait_until(|| locks.contention.waits(Site::BulkFree) == 2);
+                        let all_wait = || locks.contention.waits(Site::BulkFree) == 2;
+                        // Bounded: a lock that lets everybody in must fail, not hang.
+                        let seen = (0..1 << 20).any(|_| {
+                            yield_now();
+                            all_wait()
+                        });
+                        assert!(seen, "nobody waits for a held lock");
                         panic!("half way");
                     })
                 }));
