@@ -63,6 +63,8 @@ pub(crate) struct Pass {
     pub(crate) damage: Damage,
     pub(crate) lost: Lost,
     others: BTreeMap<Box<str>, u64>,
+    /// Last line of a text, if it has no newline.
+    pub(crate) unfinished: Option<u64>,
     pub(crate) backwards: u64,
     time_last_ns: u64,
 }
@@ -183,6 +185,13 @@ impl EventReader {
     #[must_use]
     pub fn damage(&self) -> &Damage {
         &self.pass.damage
+    }
+
+    /// Number of a text's last line when it has no end: the text was cut off while it was written,
+    /// as when reading `trace_pipe` is interrupted. The line is not read.
+    #[must_use]
+    pub fn unfinished(&self) -> Option<u64> {
+        self.pass.unfinished
     }
 
     /// Events that the tracer lost, as marked so far.

@@ -183,6 +183,7 @@ pub(super) fn gather(
         reconciled: reconcile::rows(recording, &gatherer.traced),
         window: Window::of(recording, first_ns, last_ns),
         backwards: reader.backwards(),
+        unfinished_line: reader.unfinished(),
         damage: Vec::new(),
         damage_count: reader.damage().count() + recording.damage.len() as u64,
         verdicts: Vec::new(),

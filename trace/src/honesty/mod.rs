@@ -88,6 +88,8 @@ pub struct Report {
     pub window: Window,
     /// Events whose time is before that of the event before.
     pub backwards: u64,
+    /// Number of a text's last line when it was cut off.
+    pub unfinished_line: Option<u64>,
     /// What could not be read: file and fault.
     pub damage: Vec<String>,
     /// Faults in all, of which `damage` names the first.

@@ -84,6 +84,10 @@ fn events(report: &Report, say: &mut impl FnMut(Grade, String)) {
             format!("{count} places could not be read, the first: {first}"),
         );
     }
+    if let Some(line) = report.unfinished_line {
+        let text = format!("the last line ({line}) was cut off and is not read");
+        say(Grade::Care, text);
+    }
     if report.backwards > 0 {
         let count = number(report.backwards);
         say(

@@ -84,12 +84,14 @@ impl TextFeed {
     fn lines(&mut self, out: &mut Vec<Event>, pass: &mut Pass) -> bool {
         while out.len() < BLOCK_EVENTS {
             let rest = &self.window[self.start..self.end];
-            let (line, used) = match memchr(b'\n', rest) {
-                Some(length) => (&rest[..length], length + 1),
-                None if self.at_end && !rest.is_empty() => (rest, rest.len()),
-                None => return false,
+            let Some(length) = memchr(b'\n', rest) else {
+                if self.at_end && !rest.is_empty() {
+                    self.unfinished(pass);
+                }
+                return false;
             };
-            self.start += used;
+            let line = &rest[..length];
+            self.start += length + 1;
             self.line += 1;
             if std::mem::take(&mut self.skipping) {
                 continue;
@@ -104,6 +106,18 @@ impl TextFeed {
             }
         }
         true
+    }
+}
+
+impl TextFeed {
+    /// The end without a newline: a number in it may lack digits, so it is no event.
+    fn unfinished(&mut self, pass: &mut Pass) {
+        self.line += 1;
+        let rest = &self.window[self.start..self.end];
+        if !self.skipping && !rest.trim_ascii().is_empty() && rest[0] != b'#' {
+            pass.unfinished = Some(self.line);
+        }
+        self.start = self.end;
     }
 }
 
