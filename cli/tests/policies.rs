@@ -171,6 +171,7 @@ fn only_what_differs_is_told() {
 #[test]
 fn mistakes_are_named_with_what_was_meant() {
     refused(&["show", "linux-6.81"], "nearest: linux-6.1");
+    refused(&["show", "6.18"], "nearest: linux-6.18)");
     refused(&["show", "linux-6.18:pcp_hihg=auto"], "nearest: pcp_high");
     refused(
         &["diff", "linux-6.18", "linux-6.18:pcp_high=much"],
@@ -183,6 +184,30 @@ fn mistakes_are_named_with_what_was_meant() {
     refused(&["show", "no/such.toml"], "no/such.toml");
     refused(&["diff", "linux-6.18"], "required");
     refused(&[], "Usage");
+}
+
+#[test]
+fn a_bad_file_hides_neither_itself_nor_the_others() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("policies-of-a-user");
+    let own = folder.join("policies");
+    std::fs::create_dir_all(&own).unwrap();
+    std::fs::write(own.join("good.toml"), "base = \"linux-6.18\"\n").unwrap();
+    std::fs::write(own.join("torn.toml"), "base = \"linux-6").unwrap();
+    for (arguments, expected) in [
+        (["list", "--json"], "\"error\": \"policies/torn.toml:1:"),
+        (["list", "--"], "cannot be used: policies/torn.toml:1:"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pageyard"));
+        let output = command
+            .current_dir(&folder)
+            .arg("policies")
+            .args(arguments)
+            .output();
+        let output = output.unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        assert!(text.contains(expected) && text.contains("good"), "{text}");
+    }
 }
 
 #[test]

@@ -154,9 +154,13 @@ fn find(name: &str) -> Result<NamedPolicy, PolicyError> {
     if let Some((_, path)) = own_files().iter().find(|(own, _)| own == name) {
         return file::read(path);
     }
+    let release = format!("linux-{name}");
     Err(PolicyError::UnknownName {
         name: name.to_string(),
-        nearest: nearest(name, names().iter().map(String::as_str)),
+        nearest: match preset::find(&release) {
+            Some(_) => vec![release],
+            None => nearest(name, names().iter().map(String::as_str)),
+        },
     })
 }
 

@@ -101,10 +101,11 @@ fn span(first: Release, last: Release) -> String {
     }
 }
 
-fn files() -> Result<Vec<(String, PolicyFile)>, PolicyError> {
+/// Files of the user's own; one that is no policy hides neither itself nor the others.
+fn files() -> Vec<(String, Result<PolicyFile, PolicyError>)> {
     let files = own_files().into_iter();
     files
-        .map(|(name, path)| Ok((name, file::load(&path)?)))
+        .map(|(name, path)| (name, file::load(&path)))
         .collect()
 }
 
@@ -116,7 +117,7 @@ fn file_changes(file: &PolicyFile) -> Vec<Change> {
 const INDENT: usize = 26;
 
 /// The list as text.
-pub fn list() -> Result<String, PolicyError> {
+pub fn list() -> String {
     let mut text = String::from("Releases, and what the first of each group changed\n");
     for (at, (first, last, difference)) in release_groups().into_iter().enumerate() {
         let difference = if at == 0 {
@@ -153,18 +154,28 @@ pub fn list() -> Result<String, PolicyError> {
         );
         text.push_str(&hanging(&format!("  {}", proposal.name), INDENT, &what));
     }
-    let files = files()?;
+    let files = files();
     if !files.is_empty() {
         text.push_str(&format!("\nFiles of the folder {FOLDER}\n"));
     }
     for (name, file) in files {
-        let mut what = format!("{} with {}", file.base, settings(&file_changes(&file)));
-        if let Some(about) = &file.about {
-            what = format!("{about}: {what}");
-        }
+        let what = match file {
+            Ok(file) => {
+                let about = file
+                    .about
+                    .as_ref()
+                    .map_or(String::new(), |about| format!("{about}: "));
+                format!(
+                    "{about}{} with {}",
+                    file.base,
+                    settings(&file_changes(&file))
+                )
+            }
+            Err(error) => format!("cannot be used: {error}"),
+        };
         text.push_str(&hanging(&format!("  {name}"), INDENT, &what));
     }
-    Ok(text)
+    text
 }
 
 fn object(changes: &[Change]) -> Value {
@@ -175,7 +186,7 @@ fn object(changes: &[Change]) -> Value {
 }
 
 /// The list as JSON: every name by itself, with what it changes in what.
-pub fn list_json() -> Result<Value, PolicyError> {
+pub fn list_json() -> Value {
     let mut policies = Vec::new();
     let mut before: Option<Release> = None;
     for release in Release::all() {
@@ -212,14 +223,17 @@ pub fn list_json() -> Result<Value, PolicyError> {
             "about": proposal.source,
         }));
     }
-    for (name, file) in files()? {
-        policies.push(json!({
-            "name": name,
-            "kind": "file",
-            "base": file.base,
-            "changes": object(&file_changes(&file)),
-            "about": file.about,
-        }));
+    for (name, file) in files() {
+        policies.push(match file {
+            Ok(file) => json!({
+                "name": name,
+                "kind": "file",
+                "base": file.base,
+                "changes": object(&file_changes(&file)),
+                "about": file.about,
+            }),
+            Err(error) => json!({ "name": name, "kind": "file", "error": error.to_string() }),
+        });
     }
-    Ok(json!({ "policies": policies }))
+    json!({ "policies": policies })
 }
