@@ -13,9 +13,12 @@ fn main() {
         t.elapsed(),
         twin.moved,
         twin.ticks,
-        twin.assumptions.unseen_when
+        twin.assumptions.unseen.len()
     );
     let rep = twin.replay(policy, replay::Placement::Recorded).unwrap();
+    for c in &rep.start.caches { println!("{c:?}"); }
+    for (k, l) in &twin.history.lists { println!("L {k:?} head {} tail {} empty {}", l.from_head.len(), l.from_tail.len(), l.ran_empty); }
+    if let Some(a) = rep.ledger.accounts.get(&(1, 2)) { for x in a.refills.iter().take(8) { println!("R {x:?}"); } for x in a.drains.iter().take(8) { println!("D {x:?}"); } }
     let lb = f64::from(twin.largest_batch());
     for row in score::flow_rows(&twin.world, &twin.observed, &rep.ledger, lb) {
         if row.exercised && (row.cpu.is_none() || !row.within) {

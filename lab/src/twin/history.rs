@@ -170,6 +170,8 @@ pub struct History {
     /// Of them, those whose page had just been refilled: event of the refill, CPU, page record
     /// + 1, type. The allocation is what the refill was for.
     pub unseen_at_refill: Vec<(u64, u16, u32, u8)>,
+    /// Events of refilled blocks that no allocation or drain shows again, sorted.
+    pub refills_unseen: Vec<u64>,
     /// Page events outside every zone.
     pub foreign: u64,
     /// Allocations that failed.
@@ -202,6 +204,8 @@ pub struct Historian<'a> {
     runs: Runs,
     places: Vec<u64>,
     touched_blocks: Vec<bool>,
+    /// Refills in order: CPU, first event, whether an allocation with an event ended it.
+    refills: Vec<(u16, u64, bool)>,
     /// Node of each task that is a background reclaimer.
     reclaimers: BTreeMap<i32, Option<u8>>,
     history: History,
@@ -217,6 +221,7 @@ impl<'a> Historian<'a> {
             runs: Runs::new(world.cpus()),
             places: vec![0; world.pages],
             touched_blocks: vec![false; (world.pages >> PAGEBLOCK_ORDER) + 1],
+            refills: Vec::new(),
             reclaimers: BTreeMap::new(),
             history: History {
                 frees: Vec::new(),
@@ -232,6 +237,7 @@ impl<'a> Historian<'a> {
                 window_ns: (0, 0),
                 unseen_allocs: 0,
                 unseen_at_refill: Vec::new(),
+                refills_unseen: Vec::new(),
                 foreign: 0,
                 failed_allocs: 0,
                 explained_frees: (0, 0),
@@ -545,16 +551,20 @@ impl<'a> Historian<'a> {
                 if !self.touched_blocks[page >> PAGEBLOCK_ORDER] {
                     continue;
                 }
-                let Place::Freed { free, .. } = Place::unpack(self.places[page]) else {
-                    continue;
-                };
+                let place = Place::unpack(self.places[page]);
+                if let Place::Refilled { event, .. } = place {
+                    history.refills_unseen.push(event);
+                }
+                let Place::Freed { free, .. } = place else { continue };
                 let pfn = desc.start + (page - desc.base) as u64;
                 if let Some(&t) = history.block_types.get(&(zone, pfn >> PAGEBLOCK_ORDER)) {
                     history.frees[free as usize].set_type(t);
                 }
             }
         }
-        history.unseen_at_refill.sort_unstable();
+        let mut refills = std::mem::take(&mut self.refills);
+        refills.sort_unstable();
+        history.sort_out_unseen(&refills);
         for (pfn, _, t) in &mut history.in_use {
             let zone = self
                 .world
@@ -564,6 +574,24 @@ impl<'a> Historian<'a> {
             *t = block.copied().unwrap_or(1);
         }
         self.history
+    }
+}
+
+impl History {
+    /// Pages that were refilled and then freed without an allocation in between: where the refill
+    /// itself was for no visible allocation, it was for them; else they were taken later.
+    fn sort_out_unseen(&mut self, refills: &[(u16, u64, bool)]) {
+        let found = std::mem::take(&mut self.unseen_at_refill);
+        for (event, cpu, page, t) in found {
+            let after = refills.partition_point(|&(c, first, _)| (c, first) <= (cpu, event));
+            let run = after.checked_sub(1).map(|at| refills[at]).filter(|run| run.0 == cpu);
+            match run {
+                Some((_, _, true)) => self.refills_unseen.push(event),
+                _ => self.unseen_at_refill.push((event, cpu, page, t)),
+            }
+        }
+        self.unseen_at_refill.sort_unstable();
+        self.refills_unseen.sort_unstable();
     }
 }
 

@@ -165,6 +165,66 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// Adds the totals of another replay; of maxima the larger stays.
+    pub fn add(&mut self, other: &Totals) {
+        let Totals {
+            pcp_hits,
+            pcp_busy,
+            refills,
+            refilled_pages,
+            drains,
+            drained_pages,
+            refills_empty,
+            refill_pages_max,
+            limit_drains,
+            limit_drain_pages,
+            free_high_drains,
+            free_high_pages,
+            tick_drains,
+            asked_drains,
+            drains_emptying,
+            drain_pages_max,
+            direct_pages_max,
+            direct_allocs,
+            direct_frees,
+            hold_pages_max,
+            hold_pages,
+            fallbacks,
+            claims,
+            merges,
+            splits,
+            below_mark,
+            wakes,
+        } = *other;
+        self.pcp_hits += pcp_hits;
+        self.pcp_busy += pcp_busy;
+        self.refills += refills;
+        self.refilled_pages += refilled_pages;
+        self.drains += drains;
+        self.drained_pages += drained_pages;
+        self.refills_empty += refills_empty;
+        self.refill_pages_max = self.refill_pages_max.max(refill_pages_max);
+        self.limit_drains += limit_drains;
+        self.limit_drain_pages += limit_drain_pages;
+        self.free_high_drains += free_high_drains;
+        self.free_high_pages += free_high_pages;
+        self.tick_drains += tick_drains;
+        self.asked_drains += asked_drains;
+        self.drains_emptying += drains_emptying;
+        self.drain_pages_max = self.drain_pages_max.max(drain_pages_max);
+        self.direct_pages_max = self.direct_pages_max.max(direct_pages_max);
+        self.direct_allocs += direct_allocs;
+        self.direct_frees += direct_frees;
+        self.hold_pages_max = self.hold_pages_max.max(hold_pages_max);
+        self.hold_pages += hold_pages;
+        self.fallbacks += fallbacks;
+        self.claims += claims;
+        self.merges += merges;
+        self.splits += splits;
+        self.below_mark += below_mark;
+        self.wakes += wakes;
+    }
+
     fn drained(&mut self, pages: u64, left_pages: u32, cause: DrainCause) {
         self.drains += 1;
         self.drained_pages += pages;

@@ -5,22 +5,28 @@
 //! both buddies of a pair free as a whole (the kernel would have merged them). Room is kept as
 //! aligned slots, split like the allocator's own blocks.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use super::world::MAX_ORDER;
 
-/// Aligned room by order; the flag says that the buddy of the slot is a free block of the same
-/// order, so that the slot may be split but not become one free block.
+/// Aligned room of one order.
+#[derive(Debug, Default)]
+struct Room {
+    /// May become one free block.
+    clear: BTreeSet<u64>,
+    /// The buddy is a free block of the same order: may be split, but not become one.
+    beside_free: BTreeSet<u64>,
+}
+
+/// Aligned room by order.
 #[derive(Debug)]
 pub struct Slots {
-    by_order: Vec<BTreeMap<u64, bool>>,
+    by_order: Vec<Room>,
 }
 
 impl Default for Slots {
     fn default() -> Slots {
-        Slots {
-            by_order: vec![BTreeMap::new(); usize::from(MAX_ORDER) + 1],
-        }
+        Slots { by_order: (0..=MAX_ORDER).map(|_| Room::default()).collect() }
     }
 }
 
@@ -42,7 +48,7 @@ impl Slots {
             let aligned = pfn.trailing_zeros().min(u32::from(MAX_ORDER)) as u8;
             let fits = |order: &u8| pfn + (1 << order) <= to;
             let order = (0..=aligned).rev().find(fits).unwrap_or(0);
-            self.by_order[usize::from(order)].insert(pfn, false);
+            self.by_order[usize::from(order)].clear.insert(pfn);
             pfn += 1 << order;
         }
     }
@@ -50,38 +56,48 @@ impl Slots {
     /// Takes room for a free block of `order`. With `apart`, its buddy is kept from being free
     /// as a whole; without, any room will do.
     pub fn take(&mut self, order: u8, apart: bool) -> Option<u64> {
-        let whole = self.by_order[usize::from(order)]
-            .iter()
-            .find(|(_, buddy_free)| !apart || !**buddy_free)
-            .map(|(&pfn, _)| pfn);
+        let room = &mut self.by_order[usize::from(order)];
+        let whole = match apart {
+            true => room.clear.pop_first(),
+            false => room.beside_free.pop_first().or_else(|| room.clear.pop_first()),
+        };
         if let Some(pfn) = whole {
-            self.by_order[usize::from(order)].remove(&pfn);
             self.flag_buddy(pfn, order, apart);
             return Some(pfn);
         }
-        let larger =
-            (order + 1..=MAX_ORDER).find(|&o| !self.by_order[usize::from(o)].is_empty())?;
-        let (pfn, _) = self.by_order[usize::from(larger)].pop_first()?;
-        for half in (order..larger).rev() {
-            self.by_order[usize::from(half)].insert(pfn + (1 << half), false);
-        }
+        let pfn = self.split_down_to(order)?;
         self.flag_buddy(pfn, order, apart);
         Some(pfn)
+    }
+
+    /// Halves the smallest larger room; the lower part is taken, the upper parts stay.
+    fn split_down_to(&mut self, order: u8) -> Option<u64> {
+        for larger in order + 1..=MAX_ORDER {
+            let room = &mut self.by_order[usize::from(larger)];
+            // Room that must be split anyway goes first.
+            let found = room.beside_free.pop_first().or_else(|| room.clear.pop_first());
+            let Some(pfn) = found else { continue };
+            for half in (order..larger).rev() {
+                self.by_order[usize::from(half)].clear.insert(pfn + (1 << half));
+            }
+            return Some(pfn);
+        }
+        None
     }
 
     /// Adds the room that another keeper has left.
     pub fn absorb(&mut self, other: Slots) {
         for (mine, theirs) in self.by_order.iter_mut().zip(other.by_order) {
-            mine.extend(theirs);
+            mine.clear.extend(theirs.clear);
+            mine.beside_free.extend(theirs.beside_free);
         }
     }
 
     fn flag_buddy(&mut self, pfn: u64, order: u8, apart: bool) {
-        if apart
-            && order < MAX_ORDER
-            && let Some(flag) = self.by_order[usize::from(order)].get_mut(&(pfn ^ (1 << order)))
-        {
-            *flag = true;
+        let buddy = pfn ^ (1 << order);
+        let room = &mut self.by_order[usize::from(order)];
+        if apart && order < MAX_ORDER && room.clear.remove(&buddy) {
+            room.beside_free.insert(buddy);
         }
     }
 }

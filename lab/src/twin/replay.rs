@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use pageyard::event::DrainCause;
 use pageyard::{
-    Allocator, CpuId, Event as CoreEvent, MigrateType, NodeId, PageKind, Pfn, Policy, Request, Scope, ZoneId,
+    Allocator, CpuId, EVENT_ITEMS, Event as CoreEvent, MigrateType, NodeId, PageKind, Pfn, Policy, Request, Scope, ZoneId,
     ZoneItem, ZoneKind,
 };
 use pageyard_host::seq::Seq;
@@ -18,7 +18,7 @@ use super::history::{FreeNote, History};
 use super::ledger::{DrainEntry, Ledger, RefillEntry, Tally, zone_index};
 use super::numa::is_user_page;
 use super::start::{self, StartReport};
-use super::world::World;
+use super::world::{MAX_ORDER, World};
 
 /// Who chooses where a page lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,24 +29,20 @@ pub enum Placement {
     Own,
 }
 
-/// When an allocation that left no event is taken to have happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum UnseenWhen {
-    /// As late as the order of the list allows.
-    #[default]
-    Late,
-    /// Right after the free that put the page on its list.
-    Early,
-}
+/// An allocation that left no event: event before which it is placed, CPU, recorded page + 1,
+/// type.
+pub type Unseen = (u64, u16, u32, u8);
 
 /// What is inferred by trying: the same requests, with these assumptions.
 #[derive(Clone, Debug, Default)]
 pub struct Assumptions {
     /// Pages added to the printed count of each cache (CPU, zone).
     pub offsets: BTreeMap<(u16, usize), i64>,
-    /// Allocations without an event.
-    pub unseen_when: UnseenWhen,
-    /// Ticks that showed only in the limits at the end: event and CPU.
+    /// Pages added to the printed limit of each cache.
+    pub high_offsets: BTreeMap<(u16, usize), i64>,
+    /// Allocations without an event, where they are placed earlier than the lists demand.
+    pub unseen: Vec<Unseen>,
+    /// Ticks that showed only in the limits at the end: time in nanoseconds and CPU.
     pub ticks: Vec<(u64, u16)>,
 }
 
@@ -84,6 +80,19 @@ pub struct Oddities {
     pub unseen_allocs: u64,
 }
 
+/// The twin at the moment at which a snapshot was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Glimpse {
+    /// Pages in each cache and its limit, by CPU and zone.
+    pub caches: BTreeMap<(u16, usize), (u32, u32)>,
+    /// Free pages of each zone.
+    pub free: Vec<i64>,
+    /// Free blocks of each zone, by order and type.
+    pub free_blocks: Vec<Vec<[u64; 6]>>,
+    /// Event counters of each zone, by number.
+    pub counters: Vec<[u64; 8]>,
+}
+
 /// A twin under way.
 pub struct Replay<'a> {
     world: &'a World,
@@ -97,21 +106,31 @@ pub struct Replay<'a> {
     /// Recorded pages that an allocation without an event takes, with the twin's page and CPU.
     unseen: BTreeMap<u32, (u32, u16)>,
     /// Where such allocations were found to belong: event, CPU, recorded page.
-    pub unseen_log: Vec<(u64, u16, u32, u8)>,
+    pub unseen_log: Vec<Unseen>,
+    /// The same at the earliest: right after the last visible use of the list.
+    pub unseen_early: Vec<Unseen>,
+    /// Last visible use of each list: CPU, zone, list.
+    last_use: Vec<u64>,
     /// The same, from an earlier replay that could tell.
-    unseen_plan: VecDeque<(u64, u16, u32, u8)>,
+    unseen_plan: VecDeque<Unseen>,
     reclaim: Vec<(u64, u8, bool)>,
-    unseen_when: UnseenWhen,
     quiet_ticks: VecDeque<(u64, u16)>,
     /// Inferred ticks and planned allocations as they were at the first event.
     first_ticks: Vec<(u64, u16)>,
     first_unseen: Vec<(u64, u16, u32, u8)>,
     pending: Vec<VecDeque<Pending>>,
+    /// Blocks of the kernel's refill under way on each CPU, of tasks and of interrupts: recorded
+    /// page + 1, and whether nothing shows it again.
+    refilling: Vec<[Vec<(u32, bool)>; 2]>,
     event: u64,
     allocs: usize,
     frees: usize,
     ticks: std::iter::Peekable<std::slice::Iter<'a, (u64, u16, usize, u32)>>,
     recent: Vec<CoreEvent>,
+    /// When to look, nanoseconds, last first; and what was seen, first first.
+    watch: Vec<u64>,
+    /// The twin at the moments it was told to look.
+    pub glimpses: Vec<Glimpse>,
     /// What the twin did.
     pub ledger: Ledger,
     /// What it could not follow.
@@ -138,11 +157,18 @@ impl<'a> Replay<'a> {
             Allocator::new(Seq::new(Tally::default()), geometry, policy)
                 .expect("the world and the policy were checked")
         });
-        let start = start::build(&allocator, recording, world, history, &assumptions.offsets);
+        let start = start::build(&allocator, recording, world, history, assumptions);
         let mut names = vec![0; world.pages];
         for &(pfn, ..) in &history.in_use {
             if let Some(page) = world.page(pfn) {
                 names[page] = page as u32 + 1;
+            }
+        }
+        let mut was = vec![0; world.pages];
+        for &pfn in history.lists.values().flat_map(|list| &list.from_head) {
+            if let Some(page) = world.page(pfn) {
+                names[page] = (page as u32 + 1) | IS_FREE;
+                was[page] = page as u32 + 1;
             }
         }
         let mut replay = Replay {
@@ -151,21 +177,25 @@ impl<'a> Replay<'a> {
             placement,
             allocator,
             names,
-            was: vec![0; world.pages],
+            was,
             unseen: BTreeMap::new(),
             unseen_log: Vec::new(),
-            unseen_plan: history.unseen_at_refill.iter().copied().collect(),
+            unseen_early: Vec::new(),
+            last_use: vec![0; world.cpus() * world.zones.len() * 16],
+            unseen_plan: unseen_plan(history, assumptions),
             reclaim: reclaim_switches(history),
-            unseen_when: assumptions.unseen_when,
             quiet_ticks: assumptions.ticks.iter().copied().collect(),
             first_ticks: assumptions.ticks.clone(),
             first_unseen: history.unseen_at_refill.clone(),
             pending: vec![VecDeque::new(); world.cpus()],
+            refilling: vec![<[Vec<(u32, bool)>; 2]>::default(); world.cpus()],
             event: 0,
             allocs: 0,
             frees: 0,
             ticks: history.ticks.iter().peekable(),
             recent: Vec::new(),
+            watch: Vec::new(),
+            glimpses: Vec::new(),
             ledger: Ledger::default(),
             oddities: Oddities::default(),
             start,
@@ -198,8 +228,32 @@ impl<'a> Replay<'a> {
         self.pending.iter_mut().for_each(VecDeque::clear);
     }
 
+    /// Looks at the state at these times, in order.
+    pub fn watch(&mut self, times_ns: &[u64]) {
+        self.watch = times_ns.iter().rev().copied().collect();
+    }
+
+    /// The state at this moment.
+    #[must_use]
+    pub fn glimpse(&self) -> Glimpse {
+        let mut glimpse = Glimpse::default();
+        for zone in 0..self.world.zones.len() {
+            let id = ZoneId(zone as u8);
+            for cpu in 0..self.world.cpus() as u16 {
+                let pages = self.allocator.pcp_pages(id, CpuId(cpu));
+                let limit = self.allocator.pcp_limit(id, CpuId(cpu));
+                glimpse.caches.insert((cpu, zone), (pages, limit));
+            }
+            glimpse.free.push(self.allocator.zone_count(id, ZoneItem::FreePages));
+            let of_order = |order| MigrateType::ALL.map(|t| self.allocator.free_blocks(id, order, t));
+            glimpse.free_blocks.push((0..=MAX_ORDER).map(of_order).collect());
+            glimpse.counters.push(EVENT_ITEMS.map(|item| self.allocator.event_count(id, item)));
+        }
+        glimpse
+    }
+
     /// Takes allocations without an event at the places that another replay found.
-    pub fn follow_unseen(&mut self, plan: &[(u64, u16, u32, u8)]) {
+    pub fn follow_unseen(&mut self, plan: &[Unseen]) {
         self.unseen_plan = plan.iter().copied().collect();
         self.first_unseen = plan.to_vec();
     }
@@ -248,14 +302,6 @@ impl<'a> Replay<'a> {
             self.allocator.tick_zone(ZoneId(zone as u8), CpuId(cpu));
             self.record(number);
         }
-        while let Some(&(at, cpu)) = self.quiet_ticks.front()
-            && at <= number
-        {
-            self.quiet_ticks.pop_front();
-            self.allocator.platform().run_on(CpuId(cpu));
-            self.allocator.tick(CpuId(cpu));
-            self.record(number);
-        }
         while let Some(&(at, cpu, page, t)) = self.unseen_plan.front()
             && at <= number
         {
@@ -268,6 +314,18 @@ impl<'a> Replay<'a> {
     pub fn on_event(&mut self, event: &Event) {
         let number = self.event;
         self.event += 1;
+        while self.watch.last().is_some_and(|&at| event.time_ns >= at) {
+            self.watch.pop();
+            self.glimpses.push(self.glimpse());
+        }
+        while let Some(&(at, cpu)) = self.quiet_ticks.front()
+            && at <= event.time_ns
+        {
+            self.quiet_ticks.pop_front();
+            self.allocator.platform().run_on(CpuId(cpu));
+            self.allocator.tick(CpuId(cpu));
+            self.record(number);
+        }
         self.before_event(number);
         if usize::from(event.cpu) >= self.world.cpus() {
             self.skip(event);
@@ -313,6 +371,12 @@ impl<'a> Replay<'a> {
                     self.commit(event, pending);
                 }
             }
+            Kind::ZoneLocked { pfn, .. } => {
+                let page = self.world.page(pfn).map_or(0, |page| page as u32 + 1);
+                let unseen = self.history.refills_unseen.binary_search(&number).is_ok();
+                let context = usize::from(event.context.in_interrupt());
+                self.refilling[usize::from(event.cpu)][context].push((page, unseen));
+            }
             _ => {}
         }
     }
@@ -357,7 +421,35 @@ impl<'a> Replay<'a> {
             }
             Err(_) => self.oddities.failed += 1,
         }
+        self.name_refill(event, &request, zone);
+        if let Some(list) = self.allocator.list_of(request.order, request.mobility) {
+            *self.last_use_of(event.cpu, zone, list) = self.event - 1;
+        }
         self.record(self.event - 1);
+    }
+
+    /// After a refill of the same size as the kernel's, the twin's blocks take the names of the
+    /// kernel's in order: which is which no longer matters for any count, but later events tell
+    /// by name which blocks are gone.
+    fn name_refill(&mut self, event: &Event, request: &Request, zone: usize) {
+        let context = usize::from(event.context.in_interrupt());
+        let run = std::mem::take(&mut self.refilling[usize::from(event.cpu)][context]);
+        let Some(list) = self.allocator.list_of(request.order, request.mobility) else { return };
+        let (zone, cpu) = (ZoneId(zone as u8), CpuId(event.cpu));
+        if run.len() < 2 || self.placement == Placement::Own {
+            return;
+        }
+        let mut left = Vec::with_capacity(run.len());
+        self.allocator.visit_pcp(zone, cpu, list, |pfn| left.push(pfn.0));
+        if left.len() + 1 != run.len() {
+            return;
+        }
+        for (pfn, &(page, unseen)) in left.into_iter().zip(&run[1..]) {
+            let record = self.world.page(pfn).filter(|_| page != 0);
+            let Some(record) = record else { continue };
+            self.was[record] = page | if unseen { NEVER_AGAIN } else { 0 };
+            self.names[page as usize - 1] = (record as u32 + 1) | IS_FREE;
+        }
     }
 
     fn commit(&mut self, event: &Event, free: Pending) {
@@ -384,10 +476,7 @@ impl<'a> Replay<'a> {
             self.oddities.unknown_frees += 1;
             return;
         };
-        let state = self
-            .allocator
-            .inspect(Pfn(twin))
-            .expect("names lie in zones");
+        let state = self.allocator.inspect(Pfn(twin)).expect("names lie in zones");
         if state.order != free.order {
             // The kernel split the block after it was allocated: its parts are freed one by one.
             self.oddities.split_frees += 1;
@@ -395,6 +484,11 @@ impl<'a> Replay<'a> {
                 .seed_allocated(Pfn(twin), free.order, state.migratetype);
         }
         let record = self.world.page(twin).expect("names lie in zones");
+        let t = free.note.list_type().map_or(state.migratetype, type_of_number);
+        if let Some(list) = self.allocator.list_of(free.order, t) {
+            let zone = self.world.zone_of(twin).unwrap_or(0);
+            *self.last_use_of(event.cpu, zone, list) = self.event - 1;
+        }
         let never_again = if free.note.is_never_seen_again() { NEVER_AGAIN } else { 0 };
         self.was[record] = (page as u32 + 1) | never_again;
         self.names[page] = name | IS_FREE;
@@ -414,14 +508,6 @@ impl<'a> Replay<'a> {
         }
         self.allocator.platform().forget_failures();
         self.record(self.event - 1);
-        let early = self.unseen_when == UnseenWhen::Early;
-        if early && self.unseen.contains_key(&(page as u32 + 1)) {
-            let t = free
-                .note
-                .list_type()
-                .map_or(MigrateType::Unmovable, type_of_number);
-            self.take_unseen(page as u32 + 1, event.cpu, t);
-        }
     }
 
     /// Finds allocations that left no event, as the bulk interface makes them. The kernel's page
@@ -458,6 +544,11 @@ impl<'a> Replay<'a> {
         }
     }
 
+    fn last_use_of(&mut self, cpu: u16, zone: usize, list: u8) -> &mut u64 {
+        let at = (usize::from(cpu) * self.world.zones.len() + zone) * 16 + usize::from(list);
+        &mut self.last_use[at]
+    }
+
     /// An allocation that left no event: of the recorded page `was` (record + 1), on `cpu`.
     fn take_unseen(&mut self, was: u32, cpu: u16, t: MigrateType) {
         let page = was as usize - 1;
@@ -475,6 +566,9 @@ impl<'a> Replay<'a> {
         }
         self.unseen.remove(&was);
         self.unseen_log.push((self.event - 1, cpu, was, t as u8));
+        let list = self.allocator.list_of(0, t).unwrap_or(0);
+        let early = *self.last_use_of(cpu, zone, list) + 1;
+        self.unseen_early.push((early.min(self.event - 1), cpu, was, t as u8));
         self.oddities.unseen_allocs += 1;
         self.allocator.platform().run_on(CpuId(cpu));
         let mut taken = [Pfn(0)];
@@ -583,6 +677,16 @@ impl<'a> Replay<'a> {
             enter(&mut self.ledger, &self.allocator, event, what);
         }
     }
+}
+
+/// Allocations without an event that are known beforehand, in order.
+fn unseen_plan(history: &History, assumptions: &Assumptions) -> VecDeque<Unseen> {
+    let mut plan = assumptions.unseen.clone();
+    if plan.is_empty() {
+        plan = history.unseen_at_refill.clone();
+    }
+    plan.sort_unstable();
+    plan.into()
 }
 
 fn type_of_number(t: u8) -> MigrateType {

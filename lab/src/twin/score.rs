@@ -83,6 +83,12 @@ pub struct Sequence {
 }
 
 impl Sequence {
+    /// How alike the two are: leading elements that agree, less the difference in length.
+    #[must_use]
+    pub fn likeness(&self) -> i64 {
+        self.agree as i64 - (self.observed as i64 - self.predicted as i64).abs()
+    }
+
     /// Every element agrees.
     #[must_use]
     pub fn is_identical(&self) -> bool {

@@ -9,6 +9,7 @@ use pageyard_trace::snapshot::Snapshot;
 
 use super::history::{FirstList, History, ListKey};
 use super::placing::Slots;
+use super::replay::Assumptions;
 use super::world::{MAX_ORDER, PAGEBLOCK_ORDER, World, type_of};
 
 /// How the state at the first event was found.
@@ -55,21 +56,21 @@ struct Seed {
 /// Free blocks by zone, order and type.
 type FreeCounts = BTreeMap<(usize, u8, u8), u64>;
 
-/// Sets up `allocator` as the recorded machine was at the first event. `offset` is added to the
-/// printed count of each cache (CPU, zone), where the events refute it.
+/// Sets up `allocator` as the recorded machine was at the first event. `assumptions`
+/// hold what is added to printed counts and limits.
 pub fn build<P: Platform>(
     allocator: &Allocator<P>,
     recording: &Recording,
     world: &World,
     history: &History,
-    offset: &BTreeMap<(u16, usize), i64>,
+    assumptions: &Assumptions,
 ) -> StartReport {
     let mut report = StartReport::default();
     world.apply_limits(allocator, world.cpus() as u32);
     for (&(_, block), &t) in &history.block_types {
         allocator.seed_pageblock_type(Pfn(block << PAGEBLOCK_ORDER), MigrateType::of(u32::from(t)));
     }
-    let seeds = cache_seeds(world, history, offset, &mut report);
+    let seeds = cache_seeds(world, history, &assumptions.offsets, &mut report);
     let mut named: Vec<u64> = Vec::new();
     for &(pfn, order, _) in &history.in_use {
         named.extend(pfn..pfn + (1 << order));
@@ -105,7 +106,7 @@ pub fn build<P: Platform>(
         place_caches(allocator, world, zone, &seeds, &mut slots);
     }
     report.free_map = "counts (buddyinfo, pagetypeinfo): positions are invented";
-    set_states(allocator, world, history, &mut report);
+    set_states(allocator, world, history, assumptions, &mut report);
     report
 }
 
@@ -143,36 +144,21 @@ fn cache_seeds(
             let shift = offset.get(&(cpu, zone)).copied().unwrap_or(0);
             let target = (printed + shift).max(0) as u32;
             let rest = target.saturating_sub(seen);
-            let open = open_list(&lists);
-            let used = if open.is_some() { seen + rest } else { seen };
+            let (fills, unplaced) = fill_open_lists(&lists, rest);
+            let used = seen + rest - unplaced;
             for (key, list) in &lists {
                 let (_, _, order, migratetype) = **key;
-                let seed = |pfn| Seed {
-                    cpu,
-                    zone,
-                    order,
-                    migratetype,
-                    pfn,
-                };
+                let seed = |pfn| Seed { cpu, zone, order, migratetype, pfn };
                 seeds.extend(list.from_head.iter().map(|&pfn| seed(Some(pfn))));
-                if Some((order, migratetype)) == open {
-                    seeds.extend((0..rest >> order).map(|_| seed(None)));
-                }
+                let more = fills.get(&(order, migratetype)).copied().unwrap_or(0);
+                seeds.extend((0..more).map(|_| seed(None)));
                 seeds.extend(list.from_tail.iter().rev().map(|&pfn| seed(Some(pfn))));
             }
-            if let Some((order, migratetype)) = open
-                && !lists
-                    .iter()
-                    .any(|(key, _)| (key.2, key.3) == (order, migratetype))
-            {
-                let seed = || Seed {
-                    cpu,
-                    zone,
-                    order,
-                    migratetype,
-                    pfn: None,
-                };
-                seeds.extend((0..rest >> order).map(|_| seed()));
+            for (&(order, migratetype), &blocks) in &fills {
+                if !lists.iter().any(|(key, _)| (key.2, key.3) == (order, migratetype)) {
+                    let seed = || Seed { cpu, zone, order, migratetype, pfn: None };
+                    seeds.extend((0..blocks).map(|_| seed()));
+                }
             }
             if printed > 0 || seen > 0 {
                 let printed = printed as u32;
@@ -193,17 +179,42 @@ fn cache_seeds(
     seeds
 }
 
-/// An order-0 list that was never seen to run empty may hold more than was seen: movable first.
-fn open_list(lists: &[(&ListKey, &FirstList)]) -> Option<(u8, u8)> {
-    let ran_empty = |t: u8| {
-        lists
-            .iter()
-            .any(|((_, _, order, list), first)| (*order, *list) == (0, t) && first.ran_empty)
+/// Lists by how likely they hold what is left: single movable pages, other single pages, then
+/// the blocks that network buffers leave behind.
+const LIKELY: [(u8, u8); 12] = [
+    (0, 1),
+    (0, 0),
+    (0, 2),
+    (3, 0),
+    (2, 0),
+    (1, 0),
+    (3, 1),
+    (2, 1),
+    (1, 1),
+    (3, 2),
+    (2, 2),
+    (1, 2),
+];
+
+/// Spreads pages that no event shows over the lists that were never seen to run empty. Returns
+/// blocks by order and type, and the pages for which no list is left.
+fn fill_open_lists(
+    lists: &[(&ListKey, &FirstList)],
+    pages: u32,
+) -> (BTreeMap<(u8, u8), u32>, u32) {
+    let ran_empty = |slot: (u8, u8)| {
+        lists.iter().any(|(key, first)| (key.2, key.3) == slot && first.ran_empty)
     };
-    [1, 0, 2]
-        .into_iter()
-        .find(|&t| !ran_empty(t))
-        .map(|t| (0, t))
+    let mut fills = BTreeMap::new();
+    let mut left = pages;
+    for slot in LIKELY.into_iter().filter(|&slot| !ran_empty(slot)) {
+        let blocks = left >> slot.0;
+        if blocks > 0 {
+            fills.insert(slot, blocks);
+            left -= blocks << slot.0;
+        }
+    }
+    (fills, left)
 }
 
 /// Free blocks of a zone by order and type: pagetypeinfo, completed by buddyinfo where it is
@@ -323,6 +334,7 @@ fn set_states<P: Platform>(
     allocator: &Allocator<P>,
     world: &World,
     history: &History,
+    assumptions: &Assumptions,
     report: &mut StartReport,
 ) {
     for cache in &mut report.caches {
@@ -331,7 +343,8 @@ fn set_states<P: Platform>(
         let zone = ZoneId(cache.zone as u8);
         let cpu = CpuId(cache.cpu);
         let now = allocator.pcp(zone, cpu).size;
-        cache.high = u32::try_from(set.high).unwrap_or(0);
+        let shift = assumptions.high_offsets.get(&(cache.cpu, cache.zone)).copied().unwrap_or(0);
+        cache.high = u32::try_from(set.high + shift).unwrap_or(0);
         cache.alloc_factor = first_alloc_factor(history, cache.cpu, cache.zone, now.batch);
         allocator.set_pcp_state(
             zone,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pageyard::policy::PcpHigh;
 use pageyard::{CpuId, Policy, ZoneId};
 use pageyard_trace::error::TraceError;
 use pageyard_trace::event::Event;
@@ -10,17 +11,17 @@ use pageyard_trace::recording::Recording;
 use super::history::{Historian, History};
 use super::ledger::Ledger;
 use super::observe::Observer;
-use super::replay::{Assumptions, Placement, Replay, UnseenWhen};
+use super::replay::{Assumptions, Glimpse, Placement, Replay};
 use super::score::{self, Sequence};
 use super::settle::{ROUNDS_MAX, Settling};
-use super::ticks::{self, Tick};
+use super::ticks::{self, LimitAtEnd, Tick};
 use super::world::{World, WorldError};
 
 /// Events up to which a recording is kept decoded between readings; longer ones are read again.
 const KEPT_EVENTS_MAX: usize = 2 << 20;
 
-/// Pages by which a count is nudged: a block of order 3.
-const NUDGE_MAX: i64 = 8;
+/// Pages by which a count is nudged.
+const NUDGES: [i64; 13] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40, 48, 60];
 
 /// Why a recording has no twin.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +52,8 @@ pub struct Twin {
     pub moved: Vec<(u16, usize, i64, bool)>,
     /// Ticks that were placed.
     pub ticks: Vec<Tick>,
+    /// When zoneinfo was read before and after, where the recording says.
+    pub snapshot_ns: (Option<u64>, Option<u64>),
     kept: Option<Vec<Event>>,
 }
 
@@ -61,6 +64,7 @@ impl Twin {
     /// The recording cannot be read, or has no zoneinfo.
     pub fn of(recording: Recording, policy: Policy) -> Result<Twin, TwinError> {
         let world = World::of(&recording)?;
+        let snapshot_ns = (snapshot_time(&recording, "before"), snapshot_time(&recording, "after"));
         let (history, kept) = read_history(&recording, &world, &policy)?;
         let mut twin = Twin {
             recording,
@@ -71,6 +75,7 @@ impl Twin {
             assumptions: Assumptions::default(),
             moved: Vec::new(),
             ticks: Vec::new(),
+            snapshot_ns,
             kept,
         };
         let mut observer = Observer::new(&twin.world, &policy, &twin.history);
@@ -119,6 +124,9 @@ impl Twin {
             placement,
             assumptions,
         );
+        if let (Some(before), Some(after)) = self.snapshot_ns {
+            replay.watch(&[before, after]);
+        }
         self.each_event(|event| replay.on_event(event))?;
         Ok(replay)
     }
@@ -135,17 +143,13 @@ impl Twin {
             return Ok(());
         }
         let mut assumptions = Assumptions::default();
-        let first = self.replay_with(self.policy, Placement::Recorded, &assumptions)?;
-        let ticks = ticks::infer(
-            &self.recording,
-            &self.world,
-            &self.policy,
-            &first,
-            &first.ledger,
-        );
-        assumptions.ticks = ticks.iter().map(|tick| (tick.event, tick.cpu)).collect();
+        self.align_to_snapshot(&mut assumptions)?;
+        let ticks = self.find_ticks(&assumptions)?;
+        for tick in &ticks {
+            assumptions.ticks.extend(tick.times_ns.iter().map(|&at| (at, tick.cpu)));
+        }
         assumptions.ticks.sort_unstable();
-        drop(first);
+        let aligned = assumptions.offsets.clone();
         let mut settling = Settling::default();
         for _ in 0..ROUNDS_MAX {
             let replay = self.replay_with(self.policy, Placement::Recorded, &assumptions)?;
@@ -153,23 +157,85 @@ impl Twin {
             if !again {
                 break;
             }
-            assumptions.offsets = settling.offsets();
+            assumptions.offsets = summed(&aligned, &settling.offsets());
         }
         let moved = settling.moved();
-        assumptions.offsets = settled(&settling);
-        if self.history.unseen_allocs > 0 {
-            let early = Assumptions {
-                unseen_when: UnseenWhen::Early,
-                ..assumptions.clone()
-            };
-            if self.agreement(&early)? > self.agreement(&assumptions)? {
+        assumptions.offsets = summed(&aligned, &settled(&settling));
+        let late = self.replay_with(self.policy, Placement::Recorded, &assumptions)?;
+        if !late.unseen_early.is_empty() {
+            let early = Assumptions { unseen: late.unseen_early.clone(), ..assumptions.clone() };
+            if self.agreement(&early)? > agreeing(&self.sequences(&late.ledger)) {
                 assumptions = early;
             }
         }
+        drop(late);
         self.nudge(&mut assumptions)?;
         self.moved = moved_counts(&assumptions, &moved);
         (self.assumptions, self.ticks) = (assumptions, ticks);
         Ok(())
+    }
+
+    /// Where the recording says when zoneinfo was read, the twin must hold the printed counts and
+    /// limits at that moment, not at the first event.
+    fn align_to_snapshot(&self, assumptions: &mut Assumptions) -> Result<(), TraceError> {
+        let Some(before_ns) = self.snapshot_ns.0 else { return Ok(()) };
+        let replay = self.replay_with(self.policy, Placement::Recorded, assumptions)?;
+        let Some(glimpse) = replay.glimpses.first().filter(|_| before_ns > 0) else {
+            return Ok(());
+        };
+        for (zone, desc) in self.world.zones.iter().enumerate() {
+            for set in &desc.pagesets {
+                let key = (set.cpu as u16, zone);
+                let Some(&(count, high)) = glimpse.caches.get(&key) else { continue };
+                let off = set.count - i64::from(count);
+                if off != 0 {
+                    assumptions.offsets.insert(key, off);
+                }
+                if set.high != i64::from(high) && set.high > 0 {
+                    assumptions.high_offsets.insert(key, set.high - i64::from(high));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Places ticks where limits end lower than the refills account for.
+    fn find_ticks(&self, assumptions: &Assumptions) -> Result<Vec<Tick>, TraceError> {
+        if self.policy.pcp_high != PcpHigh::Auto {
+            return Ok(Vec::new());
+        }
+        let replay = self.replay_with(self.policy, Placement::Recorded, assumptions)?;
+        let end = self.glimpse_after(&replay);
+        let at_ns = self.snapshot_ns.1.unwrap_or(self.history.window_ns.1);
+        let mut limits = BTreeMap::new();
+        for (cpu, zone, _, printed) in self.printed_caches() {
+            let without = end.caches.get(&(cpu, zone)).map_or(0, |cache| cache.1);
+            let size = replay.allocator().pcp(ZoneId(zone as u8), CpuId(cpu)).size;
+            let range = (size.high_min, size.high_max);
+            let started = replay.start.caches.iter().find(|c| (c.cpu, c.zone) == (cpu, zone));
+            let (first, batch) = (started.map_or(0, |cache| cache.high), size.batch);
+            if let Ok(printed) = u32::try_from(printed)
+                && printed != without
+            {
+                let limit = LimitAtEnd { printed, without, first, batch, range, at_ns };
+                limits.insert((cpu, zone), limit);
+            }
+        }
+        if limits.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut times = Vec::new();
+        self.each_event(|event| times.push(event.time_ns))?;
+        let time_of = |event: u64| times.get(event as usize).copied().unwrap_or(0);
+        let start_ns = self.history.window_ns.0;
+        Ok(ticks::infer(&self.observed.accounts, &limits, start_ns, &time_of))
+    }
+
+    /// A twin as it was when the last snapshot was read, or at the end.
+    #[must_use]
+    pub fn glimpse_after(&self, replay: &Replay<'_>) -> Glimpse {
+        let last = replay.glimpses.get(1).filter(|_| self.snapshot_ns.0.is_some());
+        last.cloned().unwrap_or_else(|| replay.glimpse())
     }
 
     /// A drain set off by a block of several pages leaves the count open by as many: the offset
@@ -178,19 +244,19 @@ impl Twin {
         let best = self.scores(assumptions)?;
         let wrong: Vec<(u16, usize)> =
             best.iter().filter(|(_, score)| !score.1).map(|(&key, _)| key).collect();
-        let mut best: BTreeMap<(u16, usize), (usize, i64)> =
+        let mut best: BTreeMap<(u16, usize), (i64, i64)> =
             wrong.iter().map(|key| (*key, (best[key].0, 0))).collect();
         if wrong.is_empty() {
             return Ok(());
         }
-        for shift in (1..=NUDGE_MAX).flat_map(|pages| [-pages, pages]) {
+        for shift in NUDGES.into_iter().flat_map(|pages| [-pages, pages]) {
             let mut tried = assumptions.clone();
             for key in &wrong {
                 *tried.offsets.entry(*key).or_default() += shift;
             }
             let scores = self.scores(&tried)?;
             for (key, best) in &mut best {
-                let agree = scores.get(key).map_or(0, |score| score.0);
+                let agree = scores.get(key).map_or(i64::MIN, |score| score.0);
                 if agree > best.0 {
                     *best = (agree, shift);
                 }
@@ -208,19 +274,19 @@ impl Twin {
     fn scores(
         &self,
         assumptions: &Assumptions,
-    ) -> Result<BTreeMap<(u16, usize), (usize, bool)>, TraceError> {
+    ) -> Result<BTreeMap<(u16, usize), (i64, bool)>, TraceError> {
         let replay = self.replay_with(self.policy, Placement::Recorded, assumptions)?;
         let mut scores = BTreeMap::new();
         for sequence in self.sequences(&replay.ledger) {
             let zone = self.world.zones.iter().position(|zone| zone.name() == sequence.zone);
             let score = scores.entry((sequence.cpu, zone.unwrap_or(0))).or_insert((0, true));
-            *score = (score.0 + sequence.agree, score.1 && sequence.is_identical());
+            *score = (score.0 + sequence.likeness(), score.1 && sequence.is_identical());
         }
         Ok(scores)
     }
 
     /// Elements of sequences that agree.
-    fn agreement(&self, assumptions: &Assumptions) -> Result<usize, TraceError> {
+    fn agreement(&self, assumptions: &Assumptions) -> Result<i64, TraceError> {
         let replay = self.replay_with(self.policy, Placement::Recorded, assumptions)?;
         Ok(self
             .sequences(&replay.ledger)
@@ -280,6 +346,29 @@ impl Twin {
         let size = replay.allocator().pcp(ZoneId(zone as u8), CpuId(cpu)).size;
         (size.count, size.high)
     }
+}
+
+fn agreeing(sequences: &[Sequence]) -> i64 {
+    sequences.iter().map(Sequence::likeness).sum()
+}
+
+/// When zoneinfo was read, on the clock of the events: a line of the recording's `snapshots`.
+fn snapshot_time(recording: &Recording, when: &str) -> Option<u64> {
+    let text = recording.extra("snapshots")?;
+    let name = format!("zoneinfo.{when}");
+    let line = text.lines().find(|line| line.split_whitespace().next() == Some(name.as_str()))?;
+    line.split_whitespace().nth(4)?.parse().ok()
+}
+
+fn summed(
+    a: &BTreeMap<(u16, usize), i64>,
+    b: &BTreeMap<(u16, usize), i64>,
+) -> BTreeMap<(u16, usize), i64> {
+    let mut sum = a.clone();
+    for (&key, pages) in b {
+        *sum.entry(key).or_default() += pages;
+    }
+    sum
 }
 
 /// Counts that were moved in the end, with whether the first drain agreed.

@@ -1,0 +1,222 @@
+//! What is compared, how well the twins match, and who gains and who loses.
+
+use pageyard::keys::KEYS;
+
+use super::{line, paragraph, percent};
+use crate::compare::metrics::{Change, Verdict};
+use crate::compare::reason::grouped;
+use crate::compare::result::{Comparison, KEY_METRICS, by_name};
+use crate::compare::run::Case;
+
+/// Width of a recording's name.
+const NAME: usize = 27;
+
+/// Names of both policies and where they differ.
+pub fn head(out: &mut String, comparison: &Comparison) {
+    let (base, head) = (&comparison.question.base, &comparison.question.head);
+    paragraph(out, "BASE  ", &base.name);
+    paragraph(out, "HEAD  ", &head.name);
+    for (side, named) in [("BASE", base), ("HEAD", head)] {
+        if let Some(remark) = &named.remark {
+            paragraph(out, "      ", &format!("{side}: {remark}"));
+        }
+    }
+    let differing: Vec<String> = KEYS
+        .iter()
+        .filter(|key| (key.get)(&base.policy) != (key.get)(&head.policy))
+        .map(|key| {
+            let (b, h) = ((key.get)(&base.policy), (key.get)(&head.policy));
+            format!("{} {b} → {h}", key.name)
+        })
+        .collect();
+    let text = match differing.len() {
+        0 => "in nothing".to_string(),
+        _ => differing.join("; "),
+    };
+    paragraph(out, "they differ  ", &text);
+}
+
+/// Each recording: can the replay be believed?
+pub fn twins(out: &mut String, comparison: &Comparison) {
+    line(out, "");
+    let first = "Can it be believed?  ";
+    paragraph(
+        out,
+        first,
+        "The twin of each recorded kernel, under that kernel's own policy, \
+        against what the kernel did: error of refilled and drained pages (worst zone), refills and \
+        drains that agree one by one.",
+    );
+    line(out, "");
+    let head = [
+        "recording",
+        "kernel policy",
+        "refilled",
+        "drained",
+        "in sequence",
+    ];
+    let [name, policy, refilled, drained, sequence] = head;
+    line(
+        out,
+        &format!("  {name:<NAME$}{policy:<15}{refilled:>10}{drained:>10}{sequence:>16}   verdict"),
+    );
+    for (case, _) in &comparison.cases {
+        let agreement = &case.agreement;
+        let error = |quantity| match agreement.flow(quantity) {
+            None => "none".to_string(),
+            Some((_, pct)) if pct.is_infinite() => "from 0".to_string(),
+            Some((_, pct)) => format!("{pct:.2} %"),
+        };
+        let (agree, all) = agreement.in_sequence();
+        let sequence = match all {
+            0 => "none".to_string(),
+            _ => format!("{} of {}", grouped(agree as u64), grouped(all as u64)),
+        };
+        let verdict = match agreement.matches() {
+            None => "not exercised",
+            Some(true) => "matches",
+            Some(false) => "OFF",
+        };
+        let (refilled, drained) = (error("refilled pages"), error("drained pages"));
+        let (name, policy) = (short(&case.name), &case.kernel_policy.name);
+        line(
+            out,
+            &format!(
+                "  {name:<NAME$}{policy:<15}{refilled:>10}{drained:>10}{sequence:>16}   {verdict}"
+            ),
+        );
+    }
+    for (path, error) in &comparison.failures {
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
+        let name = name.unwrap_or_else(|| path.display().to_string());
+        paragraph(
+            out,
+            &format!("  {:<NAME$}", short(&name)),
+            &format!("NOT COMPARED: {error}"),
+        );
+    }
+    let off = |(case, _): &&(Case, _)| case.agreement.matches() == Some(false);
+    let off: Vec<&str> = comparison
+        .cases
+        .iter()
+        .filter(off)
+        .map(|(c, _)| &*c.name)
+        .collect();
+    if !off.is_empty() {
+        line(out, "");
+        paragraph(
+            out,
+            "  OFF: ",
+            &format!(
+                "more than 1 % and one largest batch away from the \
+            kernel. What is said about {} is worth as little as that.",
+                off.join(", ")
+            ),
+        );
+    }
+}
+
+/// Recordings by key metrics.
+pub fn matrix(out: &mut String, comparison: &Comparison) {
+    line(out, "");
+    line(out, "HEAD against BASE (same: less than 1 %)");
+    line(out, "");
+    let mut head = format!("  {:<NAME$}", "recording");
+    for name in KEY_METRICS {
+        let at = name
+            .rfind('_')
+            .filter(|_| name.len() > 11)
+            .unwrap_or(name.len());
+        head.push_str(&format!("{:>12}", &name[..at.min(11)]));
+    }
+    line(out, &head);
+    for (case, changes) in &comparison.cases {
+        row(out, &short(&case.name), changes);
+    }
+    if comparison.cases.len() > 1 {
+        row(out, "all together", &comparison.total);
+    }
+}
+
+fn row(out: &mut String, name: &str, changes: &[Change]) {
+    let mut text = format!("  {name:<NAME$}");
+    for metric in KEY_METRICS {
+        let cell = by_name(changes, metric).map_or_else(|| "n/a".to_string(), cell);
+        text.push_str(&format!("{cell:>12}"));
+    }
+    line(out, &text);
+}
+
+fn cell(change: &Change) -> String {
+    let size = || percent(change.pct()).replace(' ', "");
+    match change.verdict {
+        Verdict::Better => format!("better{:>6}", coarse(&size())),
+        Verdict::Worse => format!("worse{:>6}", coarse(&size())),
+        Verdict::Differs => size(),
+        Verdict::Same => "same".to_string(),
+        Verdict::Unknown => "n/a".to_string(),
+    }
+}
+
+/// Six characters at the most.
+fn coarse(pct: &str) -> String {
+    match pct {
+        "from0" => "new".to_string(),
+        _ if pct.len() <= 5 => pct.to_string(),
+        _ => match pct.trim_end_matches('%').parse::<f64>() {
+            Ok(value) if value.abs() >= 1000.0 => format!("x{:.0}", 1.0 + value / 100.0),
+            Ok(value) => format!("{value:+.0}%"),
+            Err(_) => pct.to_string(),
+        },
+    }
+}
+
+/// Whom it helps, whom it hurts.
+pub fn whom(out: &mut String, comparison: &Comparison) {
+    line(out, "");
+    for (label, verdict) in [("Helps   ", Verdict::Better), ("Hurts   ", Verdict::Worse)] {
+        let found: Vec<String> = comparison
+            .cases
+            .iter()
+            .filter_map(|(case, changes)| {
+                let hits: Vec<String> = KEY_METRICS
+                    .iter()
+                    .filter_map(|name| by_name(changes, name))
+                    .filter(|change| change.verdict == verdict)
+                    .map(|change| format!("{} {}", change.metric, percent(change.pct())))
+                    .collect();
+                (!hits.is_empty()).then(|| format!("{} ({})", case.name, hits.join(", ")))
+            })
+            .collect();
+        let text = if found.is_empty() {
+            "nobody".to_string()
+        } else {
+            found.join("; ")
+        };
+        paragraph(out, label, &text);
+    }
+    let unmoved = |(_, changes): &&(Case, Vec<Change>)| {
+        let key = |name: &&str| by_name(changes, name);
+        let mut keys = KEY_METRICS.iter().filter_map(key);
+        keys.all(|change| matches!(change.verdict, Verdict::Same | Verdict::Unknown))
+    };
+    let same: Vec<&str> = comparison
+        .cases
+        .iter()
+        .filter(unmoved)
+        .map(|(case, _)| &*case.name)
+        .collect();
+    if !same.is_empty() {
+        paragraph(out, "Neither ", &same.join("; "));
+    }
+}
+
+/// A name that fits its column.
+fn short(name: &str) -> String {
+    match name.chars().count() {
+        0..NAME => name.to_string(),
+        _ => name.chars().take(NAME - 2).chain(['…']).collect(),
+    }
+}
