@@ -56,7 +56,8 @@ pub enum TraceError {
     },
     /// A folder without a trace in it.
     #[error(
-        "{path}: no trace in this folder; expected trace.dat, perf.data or trace.txt (or .zst, .gz, .xz)"
+        "{path}: no trace in this folder; expected trace.dat, perf.data or trace.txt \
+         (also .zst, .gz, .xz)"
     )]
     EmptyFolder {
         /// The folder.

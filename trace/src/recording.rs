@@ -177,8 +177,8 @@ impl Recording {
             .map(|(_, value)| value.as_str())
     }
 
-    /// When a file of a snapshot, as `vmstat.before`, was read: from before its first piece to after
-    /// its last, by the recording's clock. `None` where the recording does not say.
+    /// When a file of a snapshot, as `vmstat.before`, was read: from before its first piece to
+    /// after its last, by the recording's clock. `None` where the recording does not say.
     #[must_use]
     pub fn read_time(&self, file: &str) -> Option<std::ops::RangeInclusive<u64>> {
         let pieces = self.read_times.iter().filter(|time| time.file == file);

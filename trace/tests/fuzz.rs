@@ -1,8 +1,8 @@
 //! Drives the fuzz targets on their corpus: every seed is understood, and no mutation of one makes
 //! a reader panic, hang or take memory out of proportion.
 //!
-//! The mutations come from a fixed seed, so a failure repeats. `PAGEYARD_FUZZ_ITERS` sets the number
-//! of mutations of each file (200 unless set).
+//! The mutations come from a fixed seed, so a failure repeats. `PAGEYARD_FUZZ_ITERS` sets the
+//! number of mutations of each file (200 unless set).
 
 use std::path::Path;
 

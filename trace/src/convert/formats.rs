@@ -27,7 +27,8 @@ const FORMS: &[Form] = &[
         name: "mm_page_alloc",
         fields: &[PFN, ("unsigned long", "gfp_flags", 8), ORDER, MIGRATETYPE],
         print: "\"pfn=0x%lx order=%d migratetype=%d gfp_flags=%s\", REC->pfn, REC->order, \
-                REC->migratetype, (REC->gfp_flags) ? __print_flags(REC->gfp_flags, \"|\", @) : \"none\"",
+                REC->migratetype, \
+                (REC->gfp_flags) ? __print_flags(REC->gfp_flags, \"|\", @) : \"none\"",
     },
     Form {
         system: "kmem",
@@ -205,8 +206,14 @@ pub(super) fn record(event: &Event, out: &mut Vec<u8>) -> bool {
     out.extend_from_slice(&(FIRST_ID + index).to_ne_bytes());
     out.extend_from_slice(&[common_flags(event.context), 0]);
     out.extend_from_slice(&event.pid.to_ne_bytes());
+    fields(&event.kind, out);
+    true
+}
+
+/// The fields of an event's own, in the order of its form.
+fn fields(kind: &Kind, out: &mut Vec<u8>) {
     let mut long = |value: u64| out.extend_from_slice(&value.to_ne_bytes());
-    match event.kind {
+    match *kind {
         Kind::PageAlloc {
             pfn,
             order,
@@ -263,10 +270,9 @@ pub(super) fn record(event: &Event, out: &mut Vec<u8>) -> bool {
             long(lock);
             ints(out, &[ret as u32]);
         }
-        Kind::Compaction { a, b, .. } => compaction(name, a, b, out),
-        Kind::Other => return false,
+        Kind::Compaction { a, b, .. } => compaction(kind.name(), a, b, out),
+        Kind::Other => {}
     }
-    true
 }
 
 fn ints(out: &mut Vec<u8>, values: &[u32]) {

@@ -202,3 +202,34 @@ fn buffer(parts: &mut Parts, scan: &mut Scan, file: &Scan) -> Result<(), Fault> 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn every_algorithm_unpacks_up_to_its_limit_and_says_where_data_breaks() {
+        let text = b"ring-buffer pages".repeat(400);
+        let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        zlib.write_all(&text).unwrap();
+        let packed = [
+            (Algorithm::None, text.clone()),
+            (Algorithm::Zstd, zstd::encode_all(&text[..], 1).unwrap()),
+            (Algorithm::Zlib, zlib.finish().unwrap()),
+        ];
+        for (algorithm, bytes) in packed {
+            assert_eq!(algorithm.unpack(&bytes, u64::MAX), (text.clone(), None));
+            let (part, error) = algorithm.unpack(&bytes, 100);
+            assert_eq!((&part[..], error), (&text[..100], None), "{algorithm:?}");
+            let (part, error) = algorithm.unpack(&bytes[..bytes.len() / 2], u64::MAX);
+            assert!(part.len() < text.len(), "{algorithm:?}");
+            assert_eq!(
+                error.is_none(),
+                algorithm == Algorithm::None,
+                "{algorithm:?}"
+            );
+        }
+    }
+}

@@ -368,6 +368,34 @@ impl Plan {
                 order: order.small(record, big)?,
                 migratetype: migratetype.small(record, big)?,
             },
+            Plan::ContentionBegin { lock, flags } => Kind::ContentionBegin {
+                lock: lock.get(record, big)?,
+                flags: flags.get(record, big)? as u32,
+            },
+            Plan::ContentionEnd { lock, ret } => Kind::ContentionEnd {
+                lock: lock.get(record, big)?,
+                ret: ret.get(record, big)? as i32,
+            },
+            _ => self.other_kind(record, big)?,
+        })
+    }
+
+    /// The kinds beside those of pages taken and given.
+    fn other_kind(&self, record: &[u8], big: bool) -> Option<Kind> {
+        let get = |place: &Option<Place>| match place {
+            Some(place) => place.get(record, big),
+            None => Some(0),
+        };
+        Some(match self {
+            Plan::Compaction { id, a, b, place } => {
+                let [node, zone, order] = place;
+                let a = match a {
+                    Some(_) => get(a)?,
+                    None => compaction_place(get(node)?, get(zone)?, get(order)?),
+                };
+                let b = get(b)?;
+                Kind::Compaction { id: *id, a, b }
+            }
             Plan::Extfrag { pfn, fields } => {
                 let small = |index: usize| fields[index].small(record, big);
                 Kind::Extfrag {
@@ -379,31 +407,7 @@ impl Plan {
                     change_ownership: fields[4].get(record, big)? != 0,
                 }
             }
-            Plan::ContentionBegin { lock, flags } => Kind::ContentionBegin {
-                lock: lock.get(record, big)?,
-                flags: flags.get(record, big)? as u32,
-            },
-            Plan::ContentionEnd { lock, ret } => Kind::ContentionEnd {
-                lock: lock.get(record, big)?,
-                ret: ret.get(record, big)? as i32,
-            },
-            Plan::Compaction { id, a, b, place } => {
-                let get = |place: &Option<Place>| match place {
-                    Some(place) => place.get(record, big),
-                    None => Some(0),
-                };
-                let [node, zone, order] = place;
-                let a = match a {
-                    Some(_) => get(a)?,
-                    None => compaction_place(get(node)?, get(zone)?, get(order)?),
-                };
-                Kind::Compaction {
-                    id: *id,
-                    a,
-                    b: get(b)?,
-                }
-            }
-            Plan::Other { .. } => Kind::Other,
+            _ => Kind::Other,
         })
     }
 }

@@ -153,17 +153,8 @@ pub(super) fn gather(
     }
     let mut counts: PageCounts = gatherer.ledger.counts;
     counts.failed_events = gatherer.failed.values().sum();
-    let mut cpus: Vec<CpuRow> = gatherer.cpus.into_values().collect();
     let first_ns = first_ns.unwrap_or(0);
-    let last_ns = cpus.iter().map(|cpu| cpu.last_ns).max().unwrap_or(0);
-    for row in &mut cpus {
-        // Silence before a CPU's first event and after its last is silence, too.
-        for (from, to) in [(first_ns, row.first_ns), (row.last_ns, last_ns)] {
-            if to.saturating_sub(from) > row.gap_ns {
-                (row.gap_ns, row.gap_at_ns) = (to - from, from);
-            }
-        }
-    }
+    let (cpus, last_ns) = cpu_rows(gatherer.cpus, first_ns);
     let mut report = Report {
         name: recording.name(),
         format: recording.format_name(),
@@ -188,33 +179,56 @@ pub(super) fn gather(
         damage_count: reader.damage().count() + recording.damage.len() as u64,
         verdicts: Vec::new(),
     };
-    if gatherer.ledger.orders_impossible > 0 {
-        let count = gatherer.ledger.orders_impossible;
-        report
-            .damage
-            .push(format!("{count} events with an order that no kernel has"));
-        report.damage_count += count;
+    put_damage(
+        &mut report,
+        recording,
+        &reader,
+        gatherer.ledger.orders_impossible,
+    );
+    report.put_losses(reader.lost(), recording);
+    report.verdicts = verdict::of(&report, recording);
+    Ok(report)
+}
+
+/// Rows by CPU, and the last time stamp of all.
+fn cpu_rows(cpus: BTreeMap<u16, CpuRow>, first_ns: u64) -> (Vec<CpuRow>, u64) {
+    let mut cpus: Vec<CpuRow> = cpus.into_values().collect();
+    let last_ns = cpus.iter().map(|cpu| cpu.last_ns).max().unwrap_or(0);
+    for row in &mut cpus {
+        // Silence before a CPU's first event and after its last is silence, too.
+        for (from, to) in [(first_ns, row.first_ns), (row.last_ns, last_ns)] {
+            if to.saturating_sub(from) > row.gap_ns {
+                (row.gap_ns, row.gap_at_ns) = (to - from, from);
+            }
+        }
+    }
+    (cpus, last_ns)
+}
+
+fn put_damage(report: &mut Report, recording: &Recording, reader: &EventReader, orders: u64) {
+    let damage = &mut report.damage;
+    if orders > 0 {
+        damage.push(format!("{orders} events with an order that no kernel has"));
+        report.damage_count += orders;
     }
     let trace = recording
         .trace_path()
         .file_name()
         .map(|name| name.to_string_lossy());
-    let trace = trace.as_deref().unwrap_or("trace").to_string();
-    report.damage.extend(
+    let trace = trace.as_deref().unwrap_or("trace");
+    damage.extend(
         reader
             .damage()
             .faults()
             .iter()
             .map(|fault| format!("{trace}: {fault}")),
     );
-    let others = recording
-        .damage
-        .iter()
-        .map(|(name, fault)| format!("{name}: {fault}"));
-    report.damage.extend(others);
-    report.put_losses(reader.lost(), recording);
-    report.verdicts = verdict::of(&report, recording);
-    Ok(report)
+    damage.extend(
+        recording
+            .damage
+            .iter()
+            .map(|(name, fault)| format!("{name}: {fault}")),
+    );
 }
 
 /// Kinds with their counts by CPU; uninterpreted ones have their own names, from the reader.

@@ -93,7 +93,8 @@ mod tests {
 
     #[test]
     fn a_row_gives_blocks_by_order() {
-        let text = "Node 0, zone      DMA      0      0      0      0      0      0      0      0      1      1      3 \n";
+        let text = "Node 0, zone      DMA      0      0      0      0      0      0      0      0 \
+                         1      1      3 \n";
         let info = BuddyInfo::parse(text).unwrap();
         assert_eq!(
             info.row(0, "DMA").unwrap().blocks,

@@ -268,15 +268,42 @@ fn colon_line(zone: &mut Zone, line: &str) -> Option<()> {
 mod tests {
     use super::*;
 
-    const ZONE_6_1: &str = "Node 0, zone      DMA\n  per-node stats\n      nr_mapped    30380\n  \
-        pages free     3808\n        boost    0\n        min      190\n        low      237\n        \
-        high     284\n        spanned  4095\n        present  3998\n        managed  3840\n        \
-        cma      0\n        protection: (0, 360, 360)\n      nr_free_pages 3808\n      numa_hit     1\n  \
-        pagesets\n    cpu: 0\n              count: 3\n              high:  59\n              \
-        batch: 1\n  vm stats threshold: 8\n  node_unreclaimable:  0\n  start_pfn:           1\n\
-        Node 0, zone  Movable\n  pages free     0\n        boost    0\n        min      0\n        \
-        low      0\n        high     0\n        spanned  0\n        present  0\n        managed  0\n        \
-        cma      0\n        protection: (0, 0, 0)\n";
+    const ZONE_6_1: &str = "\
+Node 0, zone      DMA
+  per-node stats
+      nr_mapped    30380
+  pages free     3808
+        boost    0
+        min      190
+        low      237
+        high     284
+        spanned  4095
+        present  3998
+        managed  3840
+        cma      0
+        protection: (0, 360, 360)
+      nr_free_pages 3808
+      numa_hit     1
+  pagesets
+    cpu: 0
+              count: 3
+              high:  59
+              batch: 1
+  vm stats threshold: 8
+  node_unreclaimable:  0
+  start_pfn:           1
+Node 0, zone  Movable
+  pages free     0
+        boost    0
+        min      0
+        low      0
+        high     0
+        spanned  0
+        present  0
+        managed  0
+        cma      0
+        protection: (0, 0, 0)
+";
 
     #[test]
     fn a_zone_of_6_1_is_read_whole() {

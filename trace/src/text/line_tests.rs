@@ -227,7 +227,8 @@ fn every_page_event_is_read() {
     );
     assert_eq!(
         kind(
-            "mm_page_alloc_extfrag: page=1 pfn=0xa alloc_order=0 fallback_order=10 pageblock_order=9 \
+            "mm_page_alloc_extfrag: page=1 pfn=0xa alloc_order=0 fallback_order=10 \
+             pageblock_order=9 \
               alloc_migratetype=0 fallback_migratetype=1 fragmenting=0 change_ownership=1"
         ),
         Kind::Extfrag {
@@ -277,7 +278,8 @@ fn compaction_events_keep_place_and_result() {
     );
     assert_eq!(
         kind(
-            "end: zone_start=0x1000 migrate_pfn=0x2 free_pfn=0x3 zone_end=0x4, mode=sync status=success"
+            "end: zone_start=0x1000 migrate_pfn=0x2 free_pfn=0x3 zone_end=0x4, \
+             mode=sync status=success"
         ),
         ("mm_compaction_end", 0x1000, 8)
     );

@@ -169,28 +169,30 @@ fn kind(out: &mut impl Write, kind: &Kind) -> io::Result<()> {
             u8::from(fallback_order < 9),
             u8::from(change_ownership)
         ),
-        Kind::ContentionBegin { lock, flags } => {
-            write!(out, "contention_begin: {lock:016x} (flags=")?;
-            let mut rest = flags;
-            let mut between = "";
-            for (bit, name) in LOCK_FLAGS
-                .iter()
-                .enumerate()
-                .filter(|(bit, _)| flags >> bit & 1 == 1)
-            {
-                write!(out, "{between}{name}")?;
-                rest &= !(1 << bit);
-                between = "|";
-            }
-            if rest != 0 {
-                write!(out, "{between}{rest:#x}")?;
-            }
-            out.write_all(b")")
-        }
+        Kind::ContentionBegin { lock, flags } => contention_begin(out, lock, flags),
         Kind::ContentionEnd { lock, ret } => write!(out, "contention_end: {lock:016x} (ret={ret})"),
         Kind::Compaction { id, a, b } => compaction(out, id, a, b),
         Kind::Other => Ok(()),
     }
+}
+
+fn contention_begin(out: &mut impl Write, lock: u64, flags: u32) -> io::Result<()> {
+    write!(out, "contention_begin: {lock:016x} (flags=")?;
+    let mut rest = flags;
+    let mut between = "";
+    let set = LOCK_FLAGS
+        .iter()
+        .enumerate()
+        .filter(|(bit, _)| (flags >> bit) & 1 == 1);
+    for (bit, name) in set {
+        write!(out, "{between}{name}")?;
+        rest &= !(1 << bit);
+        between = "|";
+    }
+    if rest != 0 {
+        write!(out, "{between}{rest:#x}")?;
+    }
+    out.write_all(b")")
 }
 
 /// Prints the values that a [`Kind::Compaction`] holds under the kernel's names; others are left
@@ -327,6 +329,10 @@ mod tests {
             change_ownership: true,
         };
         check(extfrag, 0);
+    }
+
+    #[test]
+    fn written_compaction_events_are_read_back() {
         for (id, name) in COMPACTION_EVENTS.iter().enumerate() {
             let (a, b) = match *name {
                 "mm_compaction_finished" | "mm_compaction_suitable" => {
