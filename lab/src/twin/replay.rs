@@ -226,6 +226,7 @@ impl<'a> Replay<'a> {
         self.quiet_ticks = self.first_ticks.iter().copied().collect();
         self.unseen_plan = self.first_unseen.iter().copied().collect();
         self.pending.iter_mut().for_each(VecDeque::clear);
+        self.refilling.iter_mut().flatten().for_each(Vec::clear);
     }
 
     /// Looks at the state at these times, in order.
@@ -260,7 +261,8 @@ impl<'a> Replay<'a> {
 
     /// Recorded pages in use, in order: page frame, and the twin's.
     pub fn names(&self) -> impl Iterator<Item = (u64, Pfn)> + '_ {
-        let named = self.names.iter().enumerate().filter(|(_, name)| **name != 0);
+        let in_use = |(_, name): &(usize, &u32)| **name != 0 && **name & IS_FREE == 0;
+        let named = self.names.iter().enumerate().filter(in_use);
         named.map(|(page, &name)| (self.pfn_of(page), Pfn(self.pfn_of(name as usize - 1))))
     }
 
@@ -272,7 +274,7 @@ impl<'a> Replay<'a> {
         };
         let record = twin.and_then(|twin| self.world.page(twin.0));
         let before = std::mem::replace(&mut self.names[page], 0);
-        if let Some(before) = before.checked_sub(1) {
+        if let Some(before) = (before & !IS_FREE).checked_sub(1) {
             self.was[before as usize] = page as u32 + 1;
         }
         if let Some(record) = record {
@@ -419,7 +421,10 @@ impl<'a> Replay<'a> {
                 self.was[record] = 0;
                 self.names[page] = record as u32 + 1;
             }
-            Err(_) => self.oddities.failed += 1,
+            Err(_) => {
+                self.oddities.failed += 1;
+                self.names[page] = 0;
+            }
         }
         self.name_refill(event, &request, zone);
         if let Some(list) = self.allocator.list_of(request.order, request.mobility) {
@@ -469,8 +474,10 @@ impl<'a> Replay<'a> {
             self.allocator.platform().run_on(CpuId(event.cpu));
         }
         let name = std::mem::take(&mut self.names[page]);
-        let Some(twin) = name
-            .checked_sub(1)
+        // A page whose allocation failed, or that was freed already, has nothing to give back.
+        let Some(twin) = Some(name)
+            .filter(|name| name & IS_FREE == 0)
+            .and_then(|name| name.checked_sub(1))
             .map(|record| self.pfn_of(record as usize))
         else {
             self.oddities.unknown_frees += 1;
