@@ -51,7 +51,7 @@ impl Verdict {
 }
 
 /// How a figure is taken from the measures of one recording, or of several together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum Source {
     Plain(fn(&[&Measure]) -> Option<f64>),
     Unusable(usize),

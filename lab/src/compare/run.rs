@@ -101,7 +101,7 @@ impl Case {
         };
         // The core reports misuse by stopping; one odd recording must not take the others along.
         catch_unwind(AssertUnwindSafe(|| Case::compare(path, question)))
-            .unwrap_or_else(|panic| Err(stopped(words(&panic))))
+            .unwrap_or_else(|panic| Err(stopped(words(&*panic))))
     }
 
     fn compare(path: &Path, question: &Question) -> Result<Case, CompareError> {

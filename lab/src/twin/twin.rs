@@ -291,7 +291,7 @@ impl Twin {
         Ok(self
             .sequences(&replay.ledger)
             .iter()
-            .map(|sequence| sequence.agree)
+            .map(Sequence::likeness)
             .sum())
     }
 
