@@ -16,6 +16,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Say what a policy changes over recordings of real kernels: for whom, and why.
+    Compare(cmd::compare::Args),
     /// Look into a recording, convert it, or cut a piece out of it.
     Trace(cmd::trace::Args),
     /// Record the page allocator of the running kernel (root).
@@ -27,6 +29,7 @@ enum Verb {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.verb {
+        Verb::Compare(args) => cmd::compare::run(args),
         Verb::Trace(args) => cmd::trace::run(args),
         Verb::Record(args) => cmd::record::run(args),
         Verb::Policies(args) => cmd::policies::run(args),
