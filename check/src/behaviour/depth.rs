@@ -132,3 +132,34 @@ pub fn a_large_block_is_reserved_and_given_back_as_a_whole<M: Machine>() {
         });
     }
 }
+
+/// A lower zone keeps a reserve against requests that a higher one could serve.
+pub fn a_lower_zone_keeps_its_reserve<M: Machine>() {
+    let mut layout = Layout::flat(64, 5, 4, 1);
+    let mut normal = layout.zones[0];
+    layout.zones[0].kind = ZoneKind::Dma32;
+    normal.start = Pfn(64);
+    layout.zones.push(normal);
+    layout.memory[0].pages = 128;
+    layout.tuning.lowmem_reserve_ratio = [256, 4, 32, 0];
+    for era in super::buddy::ERAS {
+        let layout = layout.clone();
+        M::run(move || {
+            let allocator = plain::<M>(&layout, era);
+            let normal = Request {
+                mobility: MigrateType::Movable,
+                ..Request::kernel(0)
+            };
+            let (pages, _) = exhaust(&allocator, &normal);
+            assert_eq!(pages.len(), 128 - 64 / 4, "{era}");
+            let is_high = |pfn: &Pfn| pfn.0 >= 64;
+            assert!(pages[..64].iter().all(is_high), "{era}: higher zone first");
+            let low = Request {
+                highest: ZoneKind::Dma32,
+                ..normal
+            };
+            let (pages, _) = exhaust(&allocator, &low);
+            assert_eq!(pages.len(), 16, "{era}");
+        });
+    }
+}

@@ -1,10 +1,7 @@
 //! Which zone may serve whom: marks, boosts, reserves, zonelists.
 
 use pageyard::watermark::Marks;
-use pageyard::{
-    AllocError, Allocator, CpuId, MigrateType, NodeId, Pfn, Platform, Request, Scope, ZoneId,
-    ZoneKind,
-};
+use pageyard::{AllocError, Allocator, CpuId, NodeId, Pfn, Platform, Request, Scope, ZoneId};
 
 use super::script::Yard;
 use crate::layout::{Layout, make_exact, policy, set_caches};
@@ -50,36 +47,6 @@ pub fn pages_without_blocks_do_not_serve_an_order<M: Machine>() {
         let allocator = Yard::of(era).build::<M>("blocks MMMM | M0: 1 3 5 7 9 11");
         let error = M::on(&allocator, CPU, || allocator.alloc(&Request::user(1)));
         assert_eq!(error, Err(AllocError::NoMemory), "{era}");
-    }
-}
-
-/// A lower zone keeps a reserve against requests that a higher one could serve.
-pub fn a_lower_zone_keeps_its_reserve<M: Machine>() {
-    let mut layout = Layout::flat(64, 5, 4, 1);
-    let mut normal = layout.zones[0];
-    layout.zones[0].kind = ZoneKind::Dma32;
-    normal.start = Pfn(64);
-    layout.zones.push(normal);
-    layout.memory[0].pages = 128;
-    layout.tuning.lowmem_reserve_ratio = [256, 4, 32, 0];
-    for era in super::buddy::ERAS {
-        let allocator = plain::<M>(&layout, era);
-        let normal = Request {
-            mobility: MigrateType::Movable,
-            ..Request::kernel(0)
-        };
-        let (pages, _) = M::on(&allocator, CPU, || exhaust(&allocator, &normal));
-        assert_eq!(pages.len(), 128 - 64 / 4, "{era}");
-        assert!(
-            pages[..64].iter().all(|pfn| pfn.0 >= 64),
-            "{era}: higher zone first"
-        );
-        let low = Request {
-            highest: ZoneKind::Dma32,
-            ..normal
-        };
-        let (pages, _) = M::on(&allocator, CPU, || exhaust(&allocator, &low));
-        assert_eq!(pages.len(), 16, "{era}");
     }
 }
 

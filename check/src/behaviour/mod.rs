@@ -73,7 +73,6 @@ macro_rules! behaviours {
             }
             limits {
                 pages_without_blocks_do_not_serve_an_order
-                a_lower_zone_keeps_its_reserve
                 mixing_types_boosts_the_marks
                 whole_pageblocks_boost_nothing
                 nodes_are_asked_nearest_first
@@ -92,6 +91,7 @@ macro_rules! behaviours {
             depth {
                 each_right_reaches_its_own_depth
                 the_highest_zone_is_kept
+                a_lower_zone_keeps_its_reserve
                 the_reserve_grows_to_a_hundredth_and_is_given_back_last
                 a_large_block_is_reserved_and_given_back_as_a_whole
             }

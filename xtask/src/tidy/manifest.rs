@@ -18,7 +18,7 @@ const BELOW: [(&str, &[&str]); 9] = [
     ("pageyard-host", &["pageyard"]),
     ("pageyard-sim", &["pageyard"]),
     ("pageyard-trace", &["pageyard"]),
-    ("pageyard-check", &["pageyard"]),
+    ("pageyard-check", &["pageyard-host"]),
     ("pageyard-capi", &["pageyard-host"]),
     (
         "pageyard-lab",
