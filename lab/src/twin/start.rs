@@ -324,8 +324,13 @@ fn place_caches<P: Platform>(
             Some(pfn) => Some(pfn).filter(|&pfn| is_whole(world, pfn, seed.order)),
             None => slots.take(seed.order, false),
         };
-        if let Some(pfn) = pfn {
-            allocator.seed_pcp(CpuId(seed.cpu), Pfn(pfn), seed.order, t);
+        let Some(pfn) = pfn.map(Pfn) else { continue };
+        if allocator.list_of(seed.order, t).is_some() {
+            allocator.seed_pcp(CpuId(seed.cpu), pfn, seed.order, t);
+        } else {
+            // The policy has no list for this order: the block lies in the zone.
+            allocator.seed_allocated(pfn, seed.order, t);
+            allocator.free(pfn, seed.order);
         }
     }
 }
