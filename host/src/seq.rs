@@ -102,8 +102,12 @@ pub struct Words<W> {
 impl<W: Copy + Default> Words<W> {
     fn new(spec: TableSpec) -> Words<W> {
         let fields = usize::from(spec.fields);
-        // Zeroed in one piece: memory that is never touched is never backed.
-        let words = vec![Cell::new(W::default()); spec.records * fields].into_boxed_slice();
+        // Plain words first: they come zeroed from the system, and memory that is never touched
+        // is never backed. A vector of cells would be written word by word.
+        let zeroed = vec![W::default(); spec.records * fields].into_boxed_slice();
+        // SAFETY: `Cell<W>` is `repr(transparent)` over `W`, so the slice has the same layout;
+        // the box was just made and nobody else holds it.
+        let words = unsafe { Box::from_raw(Box::into_raw(zeroed) as *mut [Cell<W>]) };
         Words { words, fields }
     }
 
