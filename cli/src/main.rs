@@ -20,6 +20,8 @@ enum Verb {
     Compare(cmd::compare::Args),
     /// Look into a recording, convert it, or cut a piece out of it.
     Trace(cmd::trace::Args),
+    /// Replay a recording: its kernel's twin, and the same requests under other policies.
+    Replay(cmd::replay::Args),
     /// Record the page allocator of the running kernel (root).
     Record(cmd::record::Args),
     /// List, show and compare policies.
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
     let outcome = match cli.verb {
         Verb::Compare(args) => cmd::compare::run(args),
         Verb::Trace(args) => cmd::trace::run(args),
+        Verb::Replay(args) => cmd::replay::run(args),
         Verb::Record(args) => cmd::record::run(args),
         Verb::Policies(args) => cmd::policies::run(args),
     };

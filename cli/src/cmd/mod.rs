@@ -4,4 +4,11 @@
 pub mod compare;
 pub mod policies;
 pub mod record;
+pub mod replay;
 pub mod trace;
+
+/// Prints to standard output; a reader that has gone away is no error.
+pub fn print_line(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}

@@ -6,11 +6,11 @@
 //! cut to its own limit. The first pass then lets the policy settle into its own habits (limits
 //! that move, types of pageblocks, what lies on which list); only the second is counted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pageyard::policy::PcpHigh;
 use pageyard::sizing::PcpSize;
-use pageyard::{CpuId, MigrateType, NodeId, PageKind, Pfn, Request, Scope, ZoneId};
+use pageyard::{CpuId, MigrateType, NodeId, PageKind, Pfn, Request, Scope, ZoneId, ZoneKind};
 use pageyard_trace::error::TraceError;
 use pageyard_trace::event::Kind;
 
@@ -95,24 +95,23 @@ pub struct Reconciled {
 ///
 /// Blocks in use now but not then are freed on the CPU that touched them last; blocks in use
 /// then but not now are allocated with the order, type and zone of then, on the CPU that freed
-/// them in the recording (`freed_by`). Each cache then gets back the limit and the runs it had
-/// at the end of the pass, and what is above the limit is given back: this traffic is not the
-/// workload's and must not teach the policy anything.
+/// them in the recording (`freed_by`). This traffic is not the workload's and must not teach the
+/// policy anything: while it lasts no cache is drained, and afterwards each cache holds as many
+/// pages as at the end of the pass, with the limit and the runs it had then.
 pub fn reconcile(
     replay: &mut Replay<'_>,
     twin: &Twin,
     freed_by: &BTreeMap<u64, u16>,
 ) -> Reconciled {
-    let states = cache_states(replay, twin);
+    let caches = Caches::of(replay, twin);
+    for zone in (0..twin.world.zones.len() as u8).map(ZoneId) {
+        replay.allocator().set_reclaim_active(zone, false);
+    }
     let mut done = Reconciled::default();
-    let then: BTreeMap<u64, (u8, u8)> = twin
-        .history
-        .in_use
-        .iter()
-        .map(|&(pfn, order, t)| (pfn, (order, t)))
-        .collect();
+    let in_use = twin.history.in_use.iter();
+    let then: BTreeMap<u64, (u8, u8)> = in_use.map(|&(pfn, order, t)| (pfn, (order, t))).collect();
     let now: Vec<(u64, Pfn)> = replay.names().collect();
-    let mut kept = BTreeMap::new();
+    let mut kept = BTreeSet::new();
     for (pfn, page) in now {
         let state = replay.allocator().inspect(page);
         let Some(state) = state.filter(|state| state.kind == PageKind::Allocated) else {
@@ -123,65 +122,152 @@ pub fn reconcile(
             .get(&pfn)
             .is_some_and(|&(order, _)| order == state.order)
         {
-            kept.insert(pfn, ());
+            kept.insert(pfn);
             continue;
         }
-        replay.allocator().platform().run_on(state.last_cpu);
+        let zone = replay.allocator().zone_of(page);
+        caches.open(replay, zone.unwrap_or(ZoneId(0)), state.last_cpu);
         replay.allocator().free(page, state.order);
         replay.set_name(pfn, None);
         done.freed += 1;
     }
-    for (&pfn, &(order, t)) in then.iter().filter(|(pfn, _)| !kept.contains_key(pfn)) {
-        let Some(zone) = twin.world.zone_of(pfn) else {
-            continue;
-        };
-        let desc = &twin.world.zones[zone];
+    for (&pfn, &block) in then.iter().filter(|(pfn, _)| !kept.contains(pfn)) {
         let cpu = freed_by.get(&pfn).copied().unwrap_or(0);
-        let cpu = if usize::from(cpu) < twin.world.cpus() {
-            cpu
-        } else {
-            0
-        };
-        let request = Request {
-            mobility: MigrateType::of(u32::from(t.min(2))),
-            highest: desc.kind,
-            node: Some(NodeId(desc.node)),
-            scope: Scope::AllNodes,
-            no_marks: true,
-            may_wait: false,
-            may_wake: false,
-            ..Request::kernel(order)
-        };
-        replay.allocator().platform().run_on(CpuId(cpu));
-        match replay.allocator().alloc(&request) {
-            Ok(page) => {
-                replay.set_name(pfn, Some(page));
-                done.allocated += 1;
-            }
-            Err(_) => done.failed += 1,
+        match allocate_again(replay, twin, &caches, (pfn, block), CpuId(cpu)) {
+            true => done.allocated += 1,
+            false => done.failed += 1,
         }
     }
-    restore_caches(replay, &states);
+    caches.level(replay);
     done
 }
 
-/// Limits and runs of each cache.
-fn cache_states(replay: &Replay<'_>, twin: &Twin) -> Vec<(ZoneId, CpuId, PcpSize)> {
-    let mut states = Vec::new();
-    for zone in (0..twin.world.zones.len() as u8).map(ZoneId) {
-        for cpu in (0..twin.world.cpus() as u16).map(CpuId) {
-            states.push((zone, cpu, replay.allocator().pcp(zone, cpu).size));
+/// Allocates a block that was in use at the first event; false if there is no memory for it.
+fn allocate_again(
+    replay: &mut Replay<'_>,
+    twin: &Twin,
+    caches: &Caches,
+    (pfn, (order, t)): (u64, (u8, u8)),
+    cpu: CpuId,
+) -> bool {
+    let Some(zone) = twin.world.zone_of(pfn) else {
+        return false;
+    };
+    let desc = &twin.world.zones[zone];
+    let known = usize::from(cpu.0) < twin.world.cpus();
+    caches.open(
+        replay,
+        ZoneId(zone as u8),
+        if known { cpu } else { CpuId(0) },
+    );
+    let request = Request {
+        highest: desc.kind,
+        node: Some(NodeId(desc.node)),
+        ..quiet_request(order, MigrateType::of(u32::from(t.min(2))))
+    };
+    match replay.allocator().alloc(&request) {
+        Ok(page) => {
+            replay.set_name(pfn, Some(page));
+            true
         }
+        Err(_) => false,
     }
-    states
 }
 
-fn restore_caches(replay: &Replay<'_>, states: &[(ZoneId, CpuId, PcpSize)]) {
-    let allocator = replay.allocator();
-    for &(zone, cpu, size) in states {
-        allocator.set_pcp_state(zone, cpu, size);
+/// A request that wakes nobody and minds no mark.
+fn quiet_request(order: u8, mobility: MigrateType) -> Request {
+    Request {
+        mobility,
+        scope: Scope::AllNodes,
+        no_marks: true,
+        may_wait: false,
+        may_wake: false,
+        ..Request::kernel(order)
+    }
+}
+
+/// A limit that no cache reaches, pages.
+const NO_LIMIT: u32 = 1 << 30;
+
+/// Every cache as it was at the end of a pass.
+struct Caches {
+    sizes: BTreeMap<(ZoneId, CpuId), PcpSize>,
+}
+
+impl Caches {
+    fn of(replay: &Replay<'_>, twin: &Twin) -> Caches {
+        let cpus = twin.world.cpus() as u16;
+        let zones = (0..twin.world.zones.len() as u8).map(ZoneId);
+        let keys = zones.flat_map(|zone| (0..cpus).map(move |cpu| (zone, CpuId(cpu))));
+        let size = |(zone, cpu)| ((zone, cpu), replay.allocator().pcp(zone, cpu).size);
+        Caches {
+            sizes: keys.map(size).collect(),
+        }
+    }
+
+    /// Makes a cache take what comes and forget what it saw, and lets its CPU work.
+    fn open(&self, replay: &Replay<'_>, zone: ZoneId, cpu: CpuId) {
+        let allocator = replay.allocator();
         allocator.platform().run_on(cpu);
-        let above = allocator.pcp_pages(zone, cpu).saturating_sub(size.high);
-        allocator.trim_zone_cpu(zone, cpu, above);
+        if let Some(size) = self.sizes.get(&(zone, cpu)) {
+            allocator.set_pcp_state(zone, cpu, open(size, size.batch));
+        }
+    }
+
+    /// Gives every cache the count, limit and runs it had.
+    fn level(&self, replay: &Replay<'_>) {
+        let allocator = replay.allocator();
+        for (&(zone, cpu), size) in &self.sizes {
+            allocator.platform().run_on(cpu);
+            let count = allocator.pcp_pages(zone, cpu);
+            if count < size.count {
+                fill(replay, (zone, cpu), size, size.count - count);
+            }
+            let above = allocator.pcp_pages(zone, cpu).saturating_sub(size.count);
+            allocator.trim_zone_cpu(zone, cpu, above);
+            allocator.set_pcp_state(zone, cpu, *size);
+        }
+    }
+}
+
+fn open(size: &PcpSize, batch: u32) -> PcpSize {
+    PcpSize {
+        batch,
+        high: NO_LIMIT,
+        high_min: NO_LIMIT,
+        high_max: NO_LIMIT,
+        alloc_factor: 0,
+        free_run: 0,
+        freed_high_order: false,
+        ..*size
+    }
+}
+
+/// Brings `pages` more into a cache: takes all movable pages out until a refill of just that
+/// size comes, and puts them back.
+fn fill(replay: &Replay<'_>, (zone, cpu): (ZoneId, CpuId), size: &PcpSize, pages: u32) {
+    let allocator = replay.allocator();
+    let request = Request {
+        highest: ZoneKind::Movable,
+        scope: Scope::Only(zone),
+        ..quiet_request(0, MigrateType::Movable)
+    };
+    let mut taken = Vec::new();
+    let mut count = allocator.pcp_pages(zone, cpu);
+    loop {
+        allocator.set_pcp_state(zone, cpu, open(size, pages));
+        let Ok(page) = allocator.alloc(&request) else {
+            break;
+        };
+        taken.push(page);
+        let before = std::mem::replace(&mut count, allocator.pcp_pages(zone, cpu));
+        // A hit takes one page away; anything else is the refill, or a zone without pages.
+        if count + 1 != before {
+            break;
+        }
+    }
+    for page in taken {
+        allocator.set_pcp_state(zone, cpu, open(size, size.batch));
+        allocator.free(page, 0);
     }
 }

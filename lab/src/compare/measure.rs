@@ -53,6 +53,8 @@ pub struct Measure {
     pub samples: u64,
     /// Most pages in all caches at a sample.
     pub pcp_pages_max: u64,
+    /// Pages in all caches as the counted pass begins.
+    pub first_pcp_pages: u64,
     /// Limits of all caches together at the end, pages.
     pub limit_pages: u64,
     /// Pages that the caches held above their limits at the start, or on lists that the policy
@@ -99,6 +101,7 @@ impl Measure {
         } = fair::reconcile(&mut replay, twin, &freed_by);
         measure.reconciled_blocks = (freed, allocated);
         measure.drift_pages = unused_pages(&replay, twin) - before;
+        measure.first_pcp_pages = fair::cached_pages(&replay, twin);
         replay.rewind();
         replay.forget_totals();
         let failed = replay.oddities.failed;

@@ -12,6 +12,7 @@ pub struct Facts {
     free_hits: u64,
     served: u64,
     pcp_pages_mean: u64,
+    first_pcp_pages: u64,
     limit_pages: u64,
     free_blocks: [u64; ORDERS],
     misses: u64,
@@ -27,6 +28,7 @@ impl Facts {
             facts.totals.add(&measure.totals);
             facts.free_hits += free_hits(measure);
             facts.served += served(measure);
+            facts.first_pcp_pages += measure.first_pcp_pages;
             facts.limit_pages += measure.limit_pages;
             facts.misses += measure
                 .numa
@@ -71,8 +73,11 @@ fn mean(pages: u64, count: u64) -> u64 {
     pages.checked_div(count).unwrap_or(0)
 }
 
-/// `1,234 → 567`.
+/// `1,234 → 567`, or one number if they are the same.
 fn arrow(base: u64, head: u64) -> String {
+    if base == head {
+        return grouped(base);
+    }
     format!("{} → {}", grouped(base), grouped(head))
 }
 
@@ -214,6 +219,7 @@ fn refills(b: &Totals, h: &Totals) -> String {
 fn free_high(b: &Totals, h: &Totals) -> String {
     let did = |who: &str, t: &Totals| match t.free_high_drains {
         0 => format!("{who} never"),
+        1 => format!("{who} once, {} pages", grouped(t.free_high_pages)),
         n => format!(
             "{who} {} times, {} pages each",
             grouped(n),
@@ -226,22 +232,20 @@ fn free_high(b: &Totals, h: &Totals) -> String {
 
 fn hits(base: &Facts, head: &Facts) -> String {
     let (b, h) = (&base.totals, &head.totals);
-    let mut text = format!(
+    format!(
         "of {} blocks served, {} needed a refill first, {} went past the caches",
         arrow(base.served, head.served),
         arrow(b.refills - b.refills_empty, h.refills - h.refills_empty),
         arrow(b.direct_allocs, h.direct_allocs),
-    );
-    if base.served == head.served {
-        text = text.replacen(&arrow(base.served, head.served), &grouped(base.served), 1);
-    }
-    text
+    )
 }
 
 fn residency(base: &Facts, head: &Facts) -> String {
     let (b, h) = (&base.totals, &head.totals);
     format!(
-        "the limits of all caches end at {} pages; a refill brings {}, a drain takes {}",
+        "the counted pass begins with {} pages cached and ends with limits of {} in all; a \
+         refill brings {}, a drain takes {}",
+        arrow(base.first_pcp_pages, head.first_pcp_pages),
         arrow(base.limit_pages, head.limit_pages),
         arrow(
             mean(b.refilled_pages, b.refills),
@@ -257,12 +261,12 @@ fn residency(base: &Facts, head: &Facts) -> String {
 fn fallbacks(base: &Facts, head: &Facts) -> String {
     let (b, h) = (&base.totals, &head.totals);
     format!(
-        "{} pages were asked of the zones by refills, {} lay in caches on average; {} of {} \
-         fallbacks claimed a pageblock",
+        "refills asked the zones {} times for {} pages, {} lay in caches on average; {} of the \
+         fallbacks claimed their pageblock",
+        arrow(b.refills, h.refills),
         arrow(b.refilled_pages, h.refilled_pages),
         arrow(base.pcp_pages_mean, head.pcp_pages_mean),
         arrow(b.claims, h.claims),
-        arrow(b.fallbacks, h.fallbacks),
     )
 }
 

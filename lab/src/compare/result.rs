@@ -69,6 +69,14 @@ impl Comparison {
         }
     }
 
+    /// Whether a metric depends on where free blocks lie.
+    #[must_use]
+    pub fn is_positional(&self, name: &str) -> bool {
+        self.metrics
+            .iter()
+            .any(|metric| metric.name == name && metric.positional)
+    }
+
     /// Whether every recording has the positions of its free blocks.
     #[must_use]
     pub fn all_positions(&self) -> bool {

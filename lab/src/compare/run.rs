@@ -143,7 +143,8 @@ impl Case {
 fn words(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("no reason given").to_string()
+    let text = text.unwrap_or("no reason given");
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Compares over all recordings; results stand in the order of `paths`. `progress` hears how

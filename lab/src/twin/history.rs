@@ -555,7 +555,9 @@ impl<'a> Historian<'a> {
                 if let Place::Refilled { event, .. } = place {
                     history.refills_unseen.push(event);
                 }
-                let Place::Freed { free, .. } = place else { continue };
+                let Place::Freed { free, .. } = place else {
+                    continue;
+                };
                 let pfn = desc.start + (page - desc.base) as u64;
                 if let Some(&t) = history.block_types.get(&(zone, pfn >> PAGEBLOCK_ORDER)) {
                     history.frees[free as usize].set_type(t);
@@ -584,7 +586,10 @@ impl History {
         let found = std::mem::take(&mut self.unseen_at_refill);
         for (event, cpu, page, t) in found {
             let after = refills.partition_point(|&(c, first, _)| (c, first) <= (cpu, event));
-            let run = after.checked_sub(1).map(|at| refills[at]).filter(|run| run.0 == cpu);
+            let run = after
+                .checked_sub(1)
+                .map(|at| refills[at])
+                .filter(|run| run.0 == cpu);
             match run {
                 Some((_, _, true)) => self.refills_unseen.push(event),
                 _ => self.unseen_at_refill.push((event, cpu, page, t)),

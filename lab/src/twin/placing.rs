@@ -26,7 +26,9 @@ pub struct Slots {
 
 impl Default for Slots {
     fn default() -> Slots {
-        Slots { by_order: (0..=MAX_ORDER).map(|_| Room::default()).collect() }
+        Slots {
+            by_order: (0..=MAX_ORDER).map(|_| Room::default()).collect(),
+        }
     }
 }
 
@@ -59,7 +61,10 @@ impl Slots {
         let room = &mut self.by_order[usize::from(order)];
         let whole = match apart {
             true => room.clear.pop_first(),
-            false => room.beside_free.pop_first().or_else(|| room.clear.pop_first()),
+            false => room
+                .beside_free
+                .pop_first()
+                .or_else(|| room.clear.pop_first()),
         };
         if let Some(pfn) = whole {
             self.flag_buddy(pfn, order, apart);
@@ -75,10 +80,15 @@ impl Slots {
         for larger in order + 1..=MAX_ORDER {
             let room = &mut self.by_order[usize::from(larger)];
             // Room that must be split anyway goes first.
-            let found = room.beside_free.pop_first().or_else(|| room.clear.pop_first());
+            let found = room
+                .beside_free
+                .pop_first()
+                .or_else(|| room.clear.pop_first());
             let Some(pfn) = found else { continue };
             for half in (order..larger).rev() {
-                self.by_order[usize::from(half)].clear.insert(pfn + (1 << half));
+                self.by_order[usize::from(half)]
+                    .clear
+                    .insert(pfn + (1 << half));
             }
             return Some(pfn);
         }

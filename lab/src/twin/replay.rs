@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use pageyard::event::DrainCause;
 use pageyard::{
-    Allocator, CpuId, EVENT_ITEMS, Event as CoreEvent, MigrateType, NodeId, PageKind, Pfn, Policy, Request, Scope, ZoneId,
-    ZoneItem, ZoneKind,
+    Allocator, CpuId, EVENT_ITEMS, Event as CoreEvent, MigrateType, NodeId, PageKind, Pfn, Policy,
+    Request, Scope, ZoneId, ZoneItem, ZoneKind,
 };
 use pageyard_host::seq::Seq;
 use pageyard_trace::event::{Event, Gfp, Kind, PFN_NONE};
@@ -245,10 +245,17 @@ impl<'a> Replay<'a> {
                 let limit = self.allocator.pcp_limit(id, CpuId(cpu));
                 glimpse.caches.insert((cpu, zone), (pages, limit));
             }
-            glimpse.free.push(self.allocator.zone_count(id, ZoneItem::FreePages));
-            let of_order = |order| MigrateType::ALL.map(|t| self.allocator.free_blocks(id, order, t));
-            glimpse.free_blocks.push((0..=MAX_ORDER).map(of_order).collect());
-            glimpse.counters.push(EVENT_ITEMS.map(|item| self.allocator.event_count(id, item)));
+            glimpse
+                .free
+                .push(self.allocator.zone_count(id, ZoneItem::FreePages));
+            let of_order =
+                |order| MigrateType::ALL.map(|t| self.allocator.free_blocks(id, order, t));
+            glimpse
+                .free_blocks
+                .push((0..=MAX_ORDER).map(of_order).collect());
+            glimpse
+                .counters
+                .push(EVENT_ITEMS.map(|item| self.allocator.event_count(id, item)));
         }
         glimpse
     }
@@ -416,7 +423,8 @@ impl<'a> Replay<'a> {
                     .world
                     .page(twin.0)
                     .expect("the twin allocates in its zones");
-                self.oddities.same_page += u64::from(self.was[record] & !NEVER_AGAIN == page as u32 + 1);
+                self.oddities.same_page +=
+                    u64::from(self.was[record] & !NEVER_AGAIN == page as u32 + 1);
                 self.oddities.comparable += 1;
                 self.was[record] = 0;
                 self.names[page] = record as u32 + 1;
@@ -439,13 +447,16 @@ impl<'a> Replay<'a> {
     fn name_refill(&mut self, event: &Event, request: &Request, zone: usize) {
         let context = usize::from(event.context.in_interrupt());
         let run = std::mem::take(&mut self.refilling[usize::from(event.cpu)][context]);
-        let Some(list) = self.allocator.list_of(request.order, request.mobility) else { return };
+        let Some(list) = self.allocator.list_of(request.order, request.mobility) else {
+            return;
+        };
         let (zone, cpu) = (ZoneId(zone as u8), CpuId(event.cpu));
         if run.len() < 2 || self.placement == Placement::Own {
             return;
         }
         let mut left = Vec::with_capacity(run.len());
-        self.allocator.visit_pcp(zone, cpu, list, |pfn| left.push(pfn.0));
+        self.allocator
+            .visit_pcp(zone, cpu, list, |pfn| left.push(pfn.0));
         if left.len() + 1 != run.len() {
             return;
         }
@@ -483,20 +494,35 @@ impl<'a> Replay<'a> {
             self.oddities.unknown_frees += 1;
             return;
         };
-        let state = self.allocator.inspect(Pfn(twin)).expect("names lie in zones");
-        if state.order != free.order {
+        let state = self
+            .allocator
+            .inspect(Pfn(twin))
+            .expect("names lie in zones");
+        let mut free = free;
+        if state.order < free.order {
+            // Allocated again without an event, larger: compaction hands blocks over directly.
+            self.oddities.split_frees += 1;
+            free.order = state.order;
+        } else if state.order > free.order {
             // The kernel split the block after it was allocated: its parts are freed one by one.
             self.oddities.split_frees += 1;
             self.allocator
                 .seed_allocated(Pfn(twin), free.order, state.migratetype);
         }
         let record = self.world.page(twin).expect("names lie in zones");
-        let t = free.note.list_type().map_or(state.migratetype, type_of_number);
+        let t = free
+            .note
+            .list_type()
+            .map_or(state.migratetype, type_of_number);
         if let Some(list) = self.allocator.list_of(free.order, t) {
             let zone = self.world.zone_of(twin).unwrap_or(0);
             *self.last_use_of(event.cpu, zone, list) = self.event - 1;
         }
-        let never_again = if free.note.is_never_seen_again() { NEVER_AGAIN } else { 0 };
+        let never_again = if free.note.is_never_seen_again() {
+            NEVER_AGAIN
+        } else {
+            0
+        };
         self.was[record] = (page as u32 + 1) | never_again;
         self.names[page] = name | IS_FREE;
         if free.note.leaves_unseen() && self.placement == Placement::Recorded {
@@ -526,7 +552,9 @@ impl<'a> Replay<'a> {
         if self.placement == Placement::Own || name & IS_FREE == 0 {
             return;
         }
-        let Some(list) = self.allocator.list_of(request.order, request.mobility) else { return };
+        let Some(list) = self.allocator.list_of(request.order, request.mobility) else {
+            return;
+        };
         let twin = (name & !IS_FREE) as usize - 1;
         let wanted = page as u32 + 1;
         let state = self.allocator.inspect(Pfn(self.pfn_of(twin)));
@@ -540,8 +568,12 @@ impl<'a> Replay<'a> {
             return;
         }
         for _ in 0..UNSEEN_IN_A_ROW_MAX {
-            let head = self.allocator.pcp_head(ZoneId(zone as u8), CpuId(cpu), list);
-            let Some(record) = head.and_then(|head| self.world.page(head.0)) else { return };
+            let head = self
+                .allocator
+                .pcp_head(ZoneId(zone as u8), CpuId(cpu), list);
+            let Some(record) = head.and_then(|head| self.world.page(head.0)) else {
+                return;
+            };
             let was = self.was[record] & !NEVER_AGAIN;
             let gone = self.was[record] & NEVER_AGAIN != 0 || self.unseen.contains_key(&was);
             if was == wanted || was == 0 || !gone || request.order != 0 {
@@ -575,7 +607,8 @@ impl<'a> Replay<'a> {
         self.unseen_log.push((self.event - 1, cpu, was, t as u8));
         let list = self.allocator.list_of(0, t).unwrap_or(0);
         let early = *self.last_use_of(cpu, zone, list) + 1;
-        self.unseen_early.push((early.min(self.event - 1), cpu, was, t as u8));
+        self.unseen_early
+            .push((early.min(self.event - 1), cpu, was, t as u8));
         self.oddities.unseen_allocs += 1;
         self.allocator.platform().run_on(CpuId(cpu));
         let mut taken = [Pfn(0)];

@@ -24,6 +24,8 @@ pub struct Row {
     pub error_pct: Option<f64>,
     /// Difference that is forgiven, in the unit of the row, beside 1 %.
     pub slack: f64,
+    /// Whether it counts for the verdict; others are shown to be looked at.
+    pub scored: bool,
     /// Whether the recording exercises it at all.
     pub exercised: bool,
     /// Within 1 %, or within `slack`; always false if not exercised.
@@ -55,6 +57,7 @@ impl Row {
             null,
             error_pct,
             slack,
+            scored: true,
             exercised,
             within,
         }
@@ -80,6 +83,8 @@ pub struct Sequence {
     pub excused: usize,
     /// The first that differs, in words.
     pub first_difference: Option<String>,
+    /// Why, as far as it is known.
+    pub reason: Option<String>,
 }
 
 impl Sequence {
@@ -164,7 +169,9 @@ fn refill_sequence(
     predicted: &[RefillEntry],
 ) -> Sequence {
     let same = |o: &RefillEntry, p: &RefillEntry| {
-        (o.order, o.migratetype, o.blocks) == (p.order, p.migratetype, p.blocks)
+        // Whole pageblocks of several types may share a list: their type says nothing.
+        let types = o.order > pageyard::COSTLY_ORDER || o.migratetype == p.migratetype;
+        types && (o.order, o.blocks) == (p.order, p.blocks)
     };
     let agree = observed
         .iter()
@@ -187,6 +194,7 @@ fn refill_sequence(
         agree,
         excused: 0,
         first_difference: difference(agree, observed.get(agree), predicted.get(agree), tell),
+        reason: None,
     }
 }
 
@@ -221,6 +229,7 @@ fn drain_sequence(
         agree,
         excused,
         first_difference: difference(agree, observed.get(agree), predicted.get(agree), tell),
+        reason: None,
     }
 }
 

@@ -148,15 +148,30 @@ fn cache_seeds(
             let used = seen + rest - unplaced;
             for (key, list) in &lists {
                 let (_, _, order, migratetype) = **key;
-                let seed = |pfn| Seed { cpu, zone, order, migratetype, pfn };
+                let seed = |pfn| Seed {
+                    cpu,
+                    zone,
+                    order,
+                    migratetype,
+                    pfn,
+                };
                 seeds.extend(list.from_head.iter().map(|&pfn| seed(Some(pfn))));
                 let more = fills.get(&(order, migratetype)).copied().unwrap_or(0);
                 seeds.extend((0..more).map(|_| seed(None)));
                 seeds.extend(list.from_tail.iter().rev().map(|&pfn| seed(Some(pfn))));
             }
             for (&(order, migratetype), &blocks) in &fills {
-                if !lists.iter().any(|(key, _)| (key.2, key.3) == (order, migratetype)) {
-                    let seed = || Seed { cpu, zone, order, migratetype, pfn: None };
+                if !lists
+                    .iter()
+                    .any(|(key, _)| (key.2, key.3) == (order, migratetype))
+                {
+                    let seed = || Seed {
+                        cpu,
+                        zone,
+                        order,
+                        migratetype,
+                        pfn: None,
+                    };
                     seeds.extend((0..blocks).map(|_| seed()));
                 }
             }
@@ -198,12 +213,11 @@ const LIKELY: [(u8, u8); 12] = [
 
 /// Spreads pages that no event shows over the lists that were never seen to run empty. Returns
 /// blocks by order and type, and the pages for which no list is left.
-fn fill_open_lists(
-    lists: &[(&ListKey, &FirstList)],
-    pages: u32,
-) -> (BTreeMap<(u8, u8), u32>, u32) {
+fn fill_open_lists(lists: &[(&ListKey, &FirstList)], pages: u32) -> (BTreeMap<(u8, u8), u32>, u32) {
     let ran_empty = |slot: (u8, u8)| {
-        lists.iter().any(|(key, first)| (key.2, key.3) == slot && first.ran_empty)
+        lists
+            .iter()
+            .any(|(key, first)| (key.2, key.3) == slot && first.ran_empty)
     };
     let mut fills = BTreeMap::new();
     let mut left = pages;
@@ -348,7 +362,11 @@ fn set_states<P: Platform>(
         let zone = ZoneId(cache.zone as u8);
         let cpu = CpuId(cache.cpu);
         let now = allocator.pcp(zone, cpu).size;
-        let shift = assumptions.high_offsets.get(&(cache.cpu, cache.zone)).copied().unwrap_or(0);
+        let shift = assumptions
+            .high_offsets
+            .get(&(cache.cpu, cache.zone))
+            .copied()
+            .unwrap_or(0);
         cache.high = u32::try_from(set.high + shift).unwrap_or(0);
         cache.alloc_factor = first_alloc_factor(history, cache.cpu, cache.zone, now.batch);
         allocator.set_pcp_state(

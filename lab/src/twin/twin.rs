@@ -11,7 +11,7 @@ use pageyard_trace::recording::Recording;
 use super::history::{Historian, History};
 use super::ledger::Ledger;
 use super::observe::Observer;
-use super::replay::{Assumptions, Glimpse, Placement, Replay};
+use super::replay::{Assumptions, Glimpse, Placement, Replay, Unseen};
 use super::score::{self, Sequence};
 use super::settle::{ROUNDS_MAX, Settling};
 use super::ticks::{self, LimitAtEnd, Tick};
@@ -64,7 +64,10 @@ impl Twin {
     /// The recording cannot be read, or has no zoneinfo.
     pub fn of(recording: Recording, policy: Policy) -> Result<Twin, TwinError> {
         let world = World::of(&recording)?;
-        let snapshot_ns = (snapshot_time(&recording, "before"), snapshot_time(&recording, "after"));
+        let snapshot_ns = (
+            snapshot_time(&recording, "before"),
+            snapshot_time(&recording, "after"),
+        );
         let (history, kept) = read_history(&recording, &world, &policy)?;
         let mut twin = Twin {
             recording,
@@ -110,6 +113,28 @@ impl Twin {
         self.replay_with(policy, placement, &self.assumptions)
     }
 
+    /// Builds the state at the first event under a policy, and feeds nothing yet.
+    #[must_use]
+    pub fn begin(&self, policy: Policy, placement: Placement) -> Replay<'_> {
+        Replay::new(
+            &self.recording,
+            &self.world,
+            &self.history,
+            policy,
+            placement,
+            &self.assumptions,
+        )
+    }
+
+    /// Allocations that left no event, as the twin of the kernel's own policy placed them: what
+    /// another policy's replay is to follow.
+    ///
+    /// # Errors
+    /// The recording cannot be read again.
+    pub fn unseen(&self) -> Result<Vec<Unseen>, TraceError> {
+        Ok(self.replay(self.policy, Placement::Recorded)?.unseen_log)
+    }
+
     fn replay_with(
         &self,
         policy: Policy,
@@ -146,7 +171,9 @@ impl Twin {
         self.align_to_snapshot(&mut assumptions)?;
         let ticks = self.find_ticks(&assumptions)?;
         for tick in &ticks {
-            assumptions.ticks.extend(tick.times_ns.iter().map(|&at| (at, tick.cpu)));
+            assumptions
+                .ticks
+                .extend(tick.times_ns.iter().map(|&at| (at, tick.cpu)));
         }
         assumptions.ticks.sort_unstable();
         let aligned = assumptions.offsets.clone();
@@ -163,7 +190,10 @@ impl Twin {
         assumptions.offsets = summed(&aligned, &settled(&settling));
         let late = self.replay_with(self.policy, Placement::Recorded, &assumptions)?;
         if !late.unseen_early.is_empty() {
-            let early = Assumptions { unseen: late.unseen_early.clone(), ..assumptions.clone() };
+            let early = Assumptions {
+                unseen: late.unseen_early.clone(),
+                ..assumptions.clone()
+            };
             if self.agreement(&early)? > agreeing(&self.sequences(&late.ledger)) {
                 assumptions = early;
             }
@@ -178,7 +208,9 @@ impl Twin {
     /// Where the recording says when zoneinfo was read, the twin must hold the printed counts and
     /// limits at that moment, not at the first event.
     fn align_to_snapshot(&self, assumptions: &mut Assumptions) -> Result<(), TraceError> {
-        let Some(before_ns) = self.snapshot_ns.0 else { return Ok(()) };
+        let Some(before_ns) = self.snapshot_ns.0 else {
+            return Ok(());
+        };
         let replay = self.replay_with(self.policy, Placement::Recorded, assumptions)?;
         let Some(glimpse) = replay.glimpses.first().filter(|_| before_ns > 0) else {
             return Ok(());
@@ -186,13 +218,17 @@ impl Twin {
         for (zone, desc) in self.world.zones.iter().enumerate() {
             for set in &desc.pagesets {
                 let key = (set.cpu as u16, zone);
-                let Some(&(count, high)) = glimpse.caches.get(&key) else { continue };
+                let Some(&(count, high)) = glimpse.caches.get(&key) else {
+                    continue;
+                };
                 let off = set.count - i64::from(count);
                 if off != 0 {
                     assumptions.offsets.insert(key, off);
                 }
                 if set.high != i64::from(high) && set.high > 0 {
-                    assumptions.high_offsets.insert(key, set.high - i64::from(high));
+                    assumptions
+                        .high_offsets
+                        .insert(key, set.high - i64::from(high));
                 }
             }
         }
@@ -212,12 +248,23 @@ impl Twin {
             let without = end.caches.get(&(cpu, zone)).map_or(0, |cache| cache.1);
             let size = replay.allocator().pcp(ZoneId(zone as u8), CpuId(cpu)).size;
             let range = (size.high_min, size.high_max);
-            let started = replay.start.caches.iter().find(|c| (c.cpu, c.zone) == (cpu, zone));
+            let started = replay
+                .start
+                .caches
+                .iter()
+                .find(|c| (c.cpu, c.zone) == (cpu, zone));
             let (first, batch) = (started.map_or(0, |cache| cache.high), size.batch);
             if let Ok(printed) = u32::try_from(printed)
                 && printed != without
             {
-                let limit = LimitAtEnd { printed, without, first, batch, range, at_ns };
+                let limit = LimitAtEnd {
+                    printed,
+                    without,
+                    first,
+                    batch,
+                    range,
+                    at_ns,
+                };
                 limits.insert((cpu, zone), limit);
             }
         }
@@ -228,13 +275,21 @@ impl Twin {
         self.each_event(|event| times.push(event.time_ns))?;
         let time_of = |event: u64| times.get(event as usize).copied().unwrap_or(0);
         let start_ns = self.history.window_ns.0;
-        Ok(ticks::infer(&self.observed.accounts, &limits, start_ns, &time_of))
+        Ok(ticks::infer(
+            &self.observed.accounts,
+            &limits,
+            start_ns,
+            &time_of,
+        ))
     }
 
     /// A twin as it was when the last snapshot was read, or at the end.
     #[must_use]
     pub fn glimpse_after(&self, replay: &Replay<'_>) -> Glimpse {
-        let last = replay.glimpses.get(1).filter(|_| self.snapshot_ns.0.is_some());
+        let last = replay
+            .glimpses
+            .get(1)
+            .filter(|_| self.snapshot_ns.0.is_some());
         last.cloned().unwrap_or_else(|| replay.glimpse())
     }
 
@@ -242,8 +297,11 @@ impl Twin {
     /// nearby that makes most of the cache's later sequences agree is taken.
     fn nudge(&self, assumptions: &mut Assumptions) -> Result<(), TraceError> {
         let best = self.scores(assumptions)?;
-        let wrong: Vec<(u16, usize)> =
-            best.iter().filter(|(_, score)| !score.1).map(|(&key, _)| key).collect();
+        let wrong: Vec<(u16, usize)> = best
+            .iter()
+            .filter(|(_, score)| !score.1)
+            .map(|(&key, _)| key)
+            .collect();
         let mut best: BTreeMap<(u16, usize), (i64, i64)> =
             wrong.iter().map(|key| (*key, (best[key].0, 0))).collect();
         if wrong.is_empty() {
@@ -278,9 +336,18 @@ impl Twin {
         let replay = self.replay_with(self.policy, Placement::Recorded, assumptions)?;
         let mut scores = BTreeMap::new();
         for sequence in self.sequences(&replay.ledger) {
-            let zone = self.world.zones.iter().position(|zone| zone.name() == sequence.zone);
-            let score = scores.entry((sequence.cpu, zone.unwrap_or(0))).or_insert((0, true));
-            *score = (score.0 + sequence.likeness(), score.1 && sequence.is_identical());
+            let zone = self
+                .world
+                .zones
+                .iter()
+                .position(|zone| zone.name() == sequence.zone);
+            let score = scores
+                .entry((sequence.cpu, zone.unwrap_or(0)))
+                .or_insert((0, true));
+            *score = (
+                score.0 + sequence.likeness(),
+                score.1 && sequence.is_identical(),
+            );
         }
         Ok(scores)
     }
@@ -356,7 +423,9 @@ fn agreeing(sequences: &[Sequence]) -> i64 {
 fn snapshot_time(recording: &Recording, when: &str) -> Option<u64> {
     let text = recording.extra("snapshots")?;
     let name = format!("zoneinfo.{when}");
-    let line = text.lines().find(|line| line.split_whitespace().next() == Some(name.as_str()))?;
+    let line = text
+        .lines()
+        .find(|line| line.split_whitespace().next() == Some(name.as_str()))?;
     line.split_whitespace().nth(4)?.parse().ok()
 }
 
@@ -376,9 +445,15 @@ fn moved_counts(
     assumptions: &Assumptions,
     moved: &[(u16, usize, i64, bool)],
 ) -> Vec<(u16, usize, i64, bool)> {
-    let agrees = |key| moved.iter().any(|&(cpu, zone, _, ok)| (cpu, zone) == key && ok);
+    let agrees = |key| {
+        moved
+            .iter()
+            .any(|&(cpu, zone, _, ok)| (cpu, zone) == key && ok)
+    };
     let offsets = assumptions.offsets.iter().filter(|(_, pages)| **pages != 0);
-    offsets.map(|(&key, &pages)| (key.0, key.1, pages, agrees(key))).collect()
+    offsets
+        .map(|(&key, &pages)| (key.0, key.1, pages, agrees(key)))
+        .collect()
 }
 
 /// Offsets that made the first drain agree; the others say nothing and are dropped.

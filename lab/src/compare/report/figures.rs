@@ -4,7 +4,7 @@ use super::{line, paragraph, percent};
 use crate::compare::measure::{Measure, ORDERS};
 use crate::compare::metrics::{Change, Metric, Verdict};
 use crate::compare::reason::grouped;
-use crate::compare::result::Comparison;
+use crate::compare::result::{Comparison, KEY_METRICS};
 use crate::compare::run::Case;
 
 /// All recordings together.
@@ -77,21 +77,29 @@ fn table(out: &mut String, comparison: &Comparison, changes: &[Change], position
     );
     let mut same = Vec::new();
     let mut unknown = Vec::new();
+    let mut said = None;
     for (metric, change) in comparison.metrics.iter().zip(changes) {
-        let is_index =
-            metric.name.starts_with("unusable_o") || metric.name.starts_with("extfrag_o");
+        let is_index = metric.name.contains("_o") && metric.positional;
         match change.verdict {
-            _ if is_index => {}
+            // The other orders stand in a table of their own.
+            _ if is_index && !KEY_METRICS.contains(&metric.name.as_str()) => {}
             Verdict::Same => same.push(same_text(metric, change)),
+            // Nodes that this machine has not.
+            Verdict::Unknown if metric.name.starts_with("numa_") => {}
             Verdict::Unknown => unknown.push(metric.name.clone()),
-            _ => moved(out, metric, change, positions),
+            _ => moved(out, metric, change, (positions, &mut said)),
         }
     }
     if !same.is_empty() {
         paragraph(out, "  same     ", &same.join(", "));
     }
     if !unknown.is_empty() {
-        paragraph(out, "  n/a      ", &unknown.join(", "));
+        let why = if positions {
+            ""
+        } else {
+            " (where free blocks lay was not recorded)"
+        };
+        paragraph(out, "  n/a      ", &format!("{}{why}", unknown.join(", ")));
     }
 }
 
@@ -102,7 +110,13 @@ fn same_text(metric: &Metric, change: &Change) -> String {
     }
 }
 
-fn moved(out: &mut String, metric: &Metric, change: &Change, positions: bool) {
+/// A figure that moved; its reason, unless it is the one just given.
+fn moved<'a>(
+    out: &mut String,
+    metric: &Metric,
+    change: &'a Change,
+    (positions, said): (bool, &mut Option<&'a str>),
+) {
     let (base, head) = (value(metric, change.base), value(metric, change.head));
     let pct = percent(change.pct());
     let counts = if metric.positional && !positions {
@@ -116,9 +130,11 @@ fn moved(out: &mut String, metric: &Metric, change: &Change, positions: bool) {
         out,
         &format!("  {name:<18}{base:>14}{head:>14}{pct:>11}  {verdict}{counts}"),
     );
-    if let Some(reason) = &change.reason {
+    let reason = change.reason.as_deref();
+    if let Some(reason) = reason.filter(|reason| *said != Some(reason)) {
         paragraph(out, "      ", reason);
     }
+    *said = reason;
 }
 
 fn value(metric: &Metric, value: Option<f64>) -> String {

@@ -9,7 +9,9 @@ use crate::compare::result::{Comparison, KEY_METRICS, by_name};
 use crate::compare::run::Case;
 
 /// Width of a recording's name.
-const NAME: usize = 27;
+const NAME: usize = 26;
+/// Width of a column of the matrix.
+const CELL: usize = 12;
 
 /// Names of both policies and where they differ.
 pub fn head(out: &mut String, comparison: &Comparison) {
@@ -121,59 +123,83 @@ pub fn twins(out: &mut String, comparison: &Comparison) {
 /// Recordings by key metrics.
 pub fn matrix(out: &mut String, comparison: &Comparison) {
     line(out, "");
-    line(out, "HEAD against BASE (same: less than 1 %)");
+    let positions = comparison.all_positions();
+    let counts = match positions {
+        true => "",
+        false => "; ~: by counts, where free blocks lay was not recorded",
+    };
+    line(
+        out,
+        &format!("HEAD against BASE, change in per cent (same: less than 1 %{counts})"),
+    );
     line(out, "");
     let mut head = format!("  {:<NAME$}", "recording");
     for name in KEY_METRICS {
-        let at = name
-            .rfind('_')
-            .filter(|_| name.len() > 11)
-            .unwrap_or(name.len());
-        head.push_str(&format!("{:>12}", &name[..at.min(11)]));
+        head.push_str(&format!("{:>CELL$}", label(name)));
     }
     line(out, &head);
     for (case, changes) in &comparison.cases {
-        row(out, &short(&case.name), changes);
+        row(
+            out,
+            comparison,
+            &short(&case.name),
+            (changes, case.positions),
+        );
     }
     if comparison.cases.len() > 1 {
-        row(out, "all together", &comparison.total);
+        let total = (comparison.total.as_slice(), positions);
+        row(out, comparison, "all together", total);
     }
 }
 
-fn row(out: &mut String, name: &str, changes: &[Change]) {
+/// Name of a metric in a narrow column.
+fn label(metric: &str) -> &str {
+    match metric {
+        "hold_pages_max" => "hold_max",
+        "pcp_hit_pct" => "pcp_hit",
+        "pcp_pages_mean" => "pcp_pages",
+        other => other,
+    }
+}
+
+fn row(
+    out: &mut String,
+    comparison: &Comparison,
+    name: &str,
+    (changes, positions): (&[Change], bool),
+) {
     let mut text = format!("  {name:<NAME$}");
     for metric in KEY_METRICS {
         let cell = by_name(changes, metric).map_or_else(|| "n/a".to_string(), cell);
-        text.push_str(&format!("{cell:>12}"));
+        let counted = comparison.is_positional(metric) && !positions && cell != "same";
+        let cell = if counted { format!("~{cell}") } else { cell };
+        text.push_str(&format!("{cell:>CELL$}"));
     }
     line(out, &text);
 }
 
 fn cell(change: &Change) -> String {
-    let size = || percent(change.pct()).replace(' ', "");
     match change.verdict {
-        Verdict::Better => format!("better{:>6}", coarse(&size())),
-        Verdict::Worse => format!("worse{:>6}", coarse(&size())),
-        Verdict::Differs => size(),
+        Verdict::Better => format!("{} better", coarse(change.pct())),
+        Verdict::Worse => format!("{} worse ", coarse(change.pct())),
+        Verdict::Differs => coarse(change.pct()),
         Verdict::Same => "same".to_string(),
         Verdict::Unknown => "n/a".to_string(),
     }
 }
 
-/// Six characters at the most.
-fn coarse(pct: &str) -> String {
+/// A change in per cent in four characters; from tenfold on as a factor.
+fn coarse(pct: Option<f64>) -> String {
     match pct {
-        "from0" => "new".to_string(),
-        _ if pct.len() <= 5 => pct.to_string(),
-        _ => match pct.trim_end_matches('%').parse::<f64>() {
-            Ok(value) if value.abs() >= 1000.0 => format!("x{:.0}", 1.0 + value / 100.0),
-            Ok(value) => format!("{value:+.0}%"),
-            Err(_) => pct.to_string(),
-        },
+        None => "n/a".to_string(),
+        Some(pct) if pct.is_infinite() => "new".to_string(),
+        Some(pct) if pct >= 999.5 => format!("x{:.0}", 1.0 + pct / 100.0),
+        Some(pct) if pct.abs() < 9.95 => format!("{pct:+.1}"),
+        Some(pct) => format!("{pct:+.0}"),
     }
 }
 
-/// Whom it helps, whom it hurts.
+/// Whom it helps, whom it hurts: figures that rest on invented positions are no witness.
 pub fn whom(out: &mut String, comparison: &Comparison) {
     line(out, "");
     for (label, verdict) in [("Helps   ", Verdict::Better), ("Hurts   ", Verdict::Worse)] {
@@ -183,6 +209,7 @@ pub fn whom(out: &mut String, comparison: &Comparison) {
             .filter_map(|(case, changes)| {
                 let hits: Vec<String> = KEY_METRICS
                     .iter()
+                    .filter(|name| case.positions || !comparison.is_positional(name))
                     .filter_map(|name| by_name(changes, name))
                     .filter(|change| change.verdict == verdict)
                     .map(|change| format!("{} {}", change.metric, percent(change.pct())))
@@ -197,9 +224,10 @@ pub fn whom(out: &mut String, comparison: &Comparison) {
         };
         paragraph(out, label, &text);
     }
-    let unmoved = |(_, changes): &&(Case, Vec<Change>)| {
+    let unmoved = |(case, changes): &&(Case, Vec<Change>)| {
+        let safe = |name: &&&str| case.positions || !comparison.is_positional(name);
         let key = |name: &&str| by_name(changes, name);
-        let mut keys = KEY_METRICS.iter().filter_map(key);
+        let mut keys = KEY_METRICS.iter().filter(safe).filter_map(key);
         keys.all(|change| matches!(change.verdict, Verdict::Same | Verdict::Unknown))
     };
     let same: Vec<&str> = comparison
@@ -216,7 +244,7 @@ pub fn whom(out: &mut String, comparison: &Comparison) {
 /// A name that fits its column.
 fn short(name: &str) -> String {
     match name.chars().count() {
-        0..NAME => name.to_string(),
-        _ => name.chars().take(NAME - 2).chain(['…']).collect(),
+        0..=NAME => name.to_string(),
+        _ => name.chars().take(NAME - 1).chain(['…']).collect(),
     }
 }
