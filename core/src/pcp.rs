@@ -204,7 +204,10 @@ impl<P: Platform> Allocator<P> {
                 let Some(page) = self.take(held, order, t, rights, &mut mode) else {
                     break;
                 };
-                self.hand_out(held, page, order, t, PageKind::Pcp);
+                // Lent pages go home to the lists of CMA, also where lists and block types differ.
+                let lent = rights.cma && self.is_lent(cache.zone, page);
+                let noted = if lent { MigrateType::Cma } else { t };
+                self.hand_out(held, page, order, noted, PageKind::Pcp);
                 blocks.push_last(page);
                 got += 1;
             }
@@ -221,6 +224,11 @@ impl<P: Platform> Allocator<P> {
             got_blocks: got,
         };
         self.platform.note(event);
+    }
+
+    fn is_lent(&self, zone: ZoneId, page: usize) -> bool {
+        let span = self.zone(zone);
+        self.block_type(span, span.pfn(page)) == MigrateType::Cma
     }
 
     /// Puts a block at the head of its list.
