@@ -108,6 +108,18 @@ pub fn a_bulk_request_is_served_from_one_list<M: Machine>() {
     }
 }
 
+/// Lent pages that a refill took go back to the lists of CMA, in every era.
+pub fn lent_pages_go_home<M: Machine>() {
+    for policy in super::buddy::ERAS {
+        check::<M>(
+            &Yard::of(policy).caching(4, 16, 16),
+            "blocks CMMM | M0: 16 | C2: 4",
+            "alloc M0=4; drain; free 4; drain",
+            "blocks CMMM | M0: 16 | C2: 4",
+        );
+    }
+}
+
 /// Up to 5.17 a bulk free goes round the lists, beginning behind the first.
 pub fn bulk_frees_went_round_the_lists<M: Machine>() {
     for policy in ["linux-4.14", "linux-5.13"] {

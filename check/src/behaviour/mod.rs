@@ -59,6 +59,7 @@ macro_rules! behaviours {
                 higher_orders_are_cached_since_5_14
                 whole_pageblocks_are_cached
                 a_bulk_request_is_served_from_one_list
+                lent_pages_go_home
                 bulk_frees_went_round_the_lists
                 bulk_frees_empty_list_after_list
                 bulk_frees_grow_by_the_rule_of_their_release

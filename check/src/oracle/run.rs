@@ -87,6 +87,7 @@ impl Bench {
             .layout
             .build(Seq::new(Reach::default()), run.policy.policy);
         let is_exact = draw::settle(&mut rng, &yard, &run.layout);
+        lend(&mut rng, &yard, &run.layout);
         for memory in &run.layout.memory {
             yard.add_memory(Pfn(memory.start), memory.pages);
         }
@@ -212,6 +213,21 @@ impl Bench {
                     0,
                     "{zone:?} {cpu:?}: drained"
                 );
+            }
+        }
+    }
+}
+
+/// In a quarter of the runs some pageblocks are lent by CMA.
+fn lend(rng: &mut Rng, yard: &Yard, layout: &Layout) {
+    if rng.u32(..4) > 0 {
+        return;
+    }
+    let step = 1 << layout.pageblock_order;
+    for zone in &layout.zones {
+        for pfn in (zone.start.0..zone.start.0 + zone.spanned_pages).step_by(step) {
+            if rng.u32(..5) == 0 {
+                yard.seed_pageblock_type(Pfn(pfn), MigrateType::Cma);
             }
         }
     }
