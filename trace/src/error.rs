@@ -25,14 +25,14 @@ impl fmt::Display for At {
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The operating system refused.
-    #[error("{path}: cannot {action}: {source}")]
+    #[error("{path}: cannot {action}: {reason}")]
     Io {
         /// The file.
         path: PathBuf,
         /// What was tried: `open`, `read`, `write`, `rename`.
         action: &'static str,
-        /// The reason.
-        source: std::io::Error,
+        /// Why not. (Not called `source`: whoever prints the chain of causes would say it twice.)
+        reason: std::io::Error,
     },
     /// Not a file that Pageyard reads.
     #[error(
@@ -67,11 +67,11 @@ pub enum TraceError {
 
 impl TraceError {
     /// Wraps an I/O error with what was tried on which file.
-    pub fn io(path: &Path, action: &'static str, source: std::io::Error) -> Self {
+    pub fn io(path: &Path, action: &'static str, reason: std::io::Error) -> Self {
         TraceError::Io {
             path: path.to_path_buf(),
             action,
-            source,
+            reason,
         }
     }
 

@@ -139,10 +139,14 @@ fn write(
     let recording = Recording::open(&files.input)?;
     let filter = filter(&recording)?;
     let mut meter = Meter::new("writing");
-    let summary = convert::write(&recording, out, target, &filter, |reader| {
-        meter.show(reader)
-    })?;
+    let interrupt = Interrupt::catch()?;
+    let go_on = |reader: &EventReader| {
+        meter.show(reader);
+        !interrupt.came()
+    };
+    let summary = convert::write(&recording, out, target, &filter, go_on);
     meter.clear();
+    let summary = summary?;
     tell(&summary, out);
     if summary.written == 0 {
         eprintln!("pageyard: no event was kept");
