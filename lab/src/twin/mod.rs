@@ -7,6 +7,7 @@
 //! the events a second time and feeds only the requests; [`score`] sets predicted beside
 //! observed.
 
+mod free_map;
 pub mod history;
 pub mod ledger;
 pub mod numa;

@@ -374,7 +374,17 @@ fn sizes(twin: &Twin, predicted: &Ledger) -> Vec<SizeCount> {
 
 /// What was inferred or assumed, with the evidence.
 fn inferred(twin: &Twin, replay: &Replay<'_>) -> Vec<String> {
-    let mut lines = twin.world.remarks.clone();
+    let mut lines = vec![format!(
+        "free blocks at the first event: {}",
+        replay.start.free_map
+    )];
+    lines.extend(twin.world.remarks.iter().cloned());
+    if replay.start.unplaced_pages > 0 {
+        let pages = replay.start.unplaced_pages;
+        lines.push(format!(
+            "{pages} free pages of the first snapshot found no room of their own"
+        ));
+    }
     lines.extend(twin.world.limit_mismatches(&twin.policy));
     let history = &twin.history;
     let (explained, frees) = history.explained_frees;

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use pageyard::sizing::PcpSize;
 use pageyard::{Allocator, CpuId, MigrateType, Pfn, Platform, ZoneId};
 use pageyard_trace::recording::Recording;
-use pageyard_trace::snapshot::Snapshot;
 
+use super::free_map::FreePlace;
 use super::history::{FirstList, History, ListKey};
 use super::placing::Slots;
 use super::replay::Assumptions;
-use super::world::{MAX_ORDER, PAGEBLOCK_ORDER, World, type_of};
+use super::world::{PAGEBLOCK_ORDER, World};
 
 /// How the state at the first event was found.
 #[derive(Clone, Debug, Default)]
@@ -53,9 +53,6 @@ struct Seed {
     pfn: Option<u64>,
 }
 
-/// Free blocks by zone, order and type.
-type FreeCounts = BTreeMap<(usize, u8, u8), u64>;
-
 /// Sets up `allocator` as the recorded machine was at the first event. `assumptions`
 /// hold what is added to printed counts and limits.
 pub fn build<P: Platform>(
@@ -88,24 +85,26 @@ pub fn build<P: Platform>(
         }
     }
     let before = recording.before.as_ref();
+    let mut from_flags = 0;
     for zone in 0..world.zones.len() {
         let mut slots = Slots::default();
         let desc = &world.zones[zone];
         slots.add_range(desc.start, desc.start + desc.spanned, &named);
-        let counts = before
-            .map(|snapshot| free_counts(snapshot, world, zone))
-            .unwrap_or_default();
-        place_free(
-            allocator,
+        let place = FreePlace {
             world,
             history,
-            (zone, &mut slots),
-            &counts,
-            &mut report,
-        );
+            zone,
+            named: &named,
+        };
+        let placed = place.fill(allocator, before, &mut slots);
+        report.unplaced_pages += placed.unplaced_pages;
+        from_flags += usize::from(placed.from_flags);
         place_caches(allocator, world, zone, &seeds, &mut slots);
     }
-    report.free_map = "counts (buddyinfo, pagetypeinfo): positions are invented";
+    report.free_map = match from_flags {
+        0 => "buddyinfo and pagetypeinfo: counts are right, positions invented",
+        _ => "kpageflags: positions as recorded, types by pagetypeinfo and by what was seen",
+    };
     set_states(allocator, world, history, assumptions, &mut report);
     report
 }
@@ -229,100 +228,6 @@ fn fill_open_lists(lists: &[(&ListKey, &FirstList)], pages: u32) -> (BTreeMap<(u
         }
     }
     (fills, left)
-}
-
-/// Free blocks of a zone by order and type: pagetypeinfo, completed by buddyinfo where it is
-/// missing or prints `>100000`.
-fn free_counts(snapshot: &Snapshot, world: &World, zone: usize) -> FreeCounts {
-    let desc = &world.zones[zone];
-    let (node, name) = (u16::from(desc.node), desc.kind.name());
-    let mut counts = FreeCounts::new();
-    let buddy = snapshot
-        .buddyinfo
-        .as_ref()
-        .and_then(|info| info.row(node, name));
-    let types = snapshot.pagetypeinfo.as_ref();
-    for order in 0..=MAX_ORDER {
-        let total = buddy.and_then(|row| row.blocks.get(usize::from(order)).copied());
-        let mut known = 0;
-        let mut capped = None;
-        for row in types.map(|info| info.free.as_slice()).unwrap_or_default() {
-            let Some(t) = type_of(&row.migratetype) else {
-                continue;
-            };
-            let here = row.node == node && row.zone == name;
-            let Some(count) = row.blocks.get(usize::from(order)).filter(|_| here) else {
-                continue;
-            };
-            known += count.value;
-            counts.insert((zone, order, t as u8), count.value);
-            if count.at_least {
-                capped = Some(t as u8);
-            }
-        }
-        if let Some(total) = total {
-            let t = capped.unwrap_or(MigrateType::Movable as u8);
-            let missing = total.saturating_sub(known);
-            if types.is_none() || capped.is_some() {
-                *counts.entry((zone, order, t)).or_default() += missing;
-            }
-        }
-    }
-    counts
-}
-
-/// Places free blocks, largest first; pageblocks that hold smaller ones take their type.
-fn place_free<P: Platform>(
-    allocator: &Allocator<P>,
-    world: &World,
-    history: &History,
-    (zone, slots): (usize, &mut Slots),
-    counts: &FreeCounts,
-    report: &mut StartReport,
-) {
-    let mut rooms: BTreeMap<u8, Slots> = BTreeMap::new();
-    for order in (0..=MAX_ORDER).rev() {
-        for t in MigrateType::ALL {
-            let count = counts.get(&(zone, order, t as u8)).copied().unwrap_or(0);
-            for _ in 0..count {
-                let whole = order >= PAGEBLOCK_ORDER;
-                let pfn = if whole {
-                    slots.take(order, true).or_else(|| slots.take(order, false))
-                } else {
-                    take_in_block(slots, rooms.entry(t as u8).or_default(), order)
-                };
-                let Some(pfn) = pfn else {
-                    report.unplaced_pages += 1 << order;
-                    continue;
-                };
-                for block in
-                    (pfn >> PAGEBLOCK_ORDER)..=((pfn + (1 << order) - 1) >> PAGEBLOCK_ORDER)
-                {
-                    if whole || !history.block_types.contains_key(&(zone, block)) {
-                        allocator.seed_pageblock_type(Pfn(block << PAGEBLOCK_ORDER), t);
-                    }
-                }
-                allocator.seed_free(Pfn(pfn), order, t);
-            }
-        }
-    }
-    // What was opened for a type and not used is room for cached pages.
-    let _ = world;
-    for room in rooms.into_values() {
-        slots.absorb(room);
-    }
-}
-
-/// Room for a small block in a pageblock of its type; opens another pageblock when none is left.
-fn take_in_block(slots: &mut Slots, room: &mut Slots, order: u8) -> Option<u64> {
-    if let Some(pfn) = room.take(order, true) {
-        return Some(pfn);
-    }
-    if let Some(block) = slots.take(PAGEBLOCK_ORDER, true) {
-        room.add_range(block, block + (1 << PAGEBLOCK_ORDER), &[]);
-        return room.take(order, true);
-    }
-    room.take(order, false).or_else(|| slots.take(order, false))
 }
 
 fn place_caches<P: Platform>(
