@@ -321,6 +321,102 @@ impl core::fmt::Display for Conflict {
 
 impl core::error::Error for Conflict {}
 
+/// A rule that no policy may break: whether one does, the two keys, and why not.
+type Rule = (
+    fn(&Policy) -> bool,
+    &'static str,
+    &'static str,
+    &'static str,
+);
+
+/// Settings that contradict each other, and ranges (one key named twice).
+const RULES: &[Rule] = &[
+    (
+        |p| p.free_high == FreeHigh::All && p.free_scale != FreeScale::Factor,
+        "free_high",
+        "free_scale",
+        "'all' watches the free factor, so free_scale must be 'factor'",
+    ),
+    (
+        |p| p.free_high == FreeHigh::Capped && p.free_scale != FreeScale::Count,
+        "free_high",
+        "free_scale",
+        "'capped' watches the free count, so free_scale must be 'count'",
+    ),
+    (
+        |p| p.free_high != FreeHigh::Never && p.pcp_lists == PcpLists::Three,
+        "free_high",
+        "pcp_lists",
+        "with 3 lists no high order is ever freed to a per-CPU list",
+    ),
+    (
+        |p| p.prefetch != Prefetch::None && p.collect != Collect::OutsideLock,
+        "prefetch",
+        "collect",
+        "buddies are prefetched while pages are chosen outside the zone lock",
+    ),
+    (
+        |p| p.collect == Collect::OutsideLock && p.bulk_order != BulkOrder::RoundRobin,
+        "collect",
+        "bulk_order",
+        "choosing outside the lock goes with 'round-robin'; the single pass is one pass",
+    ),
+    (
+        |p| p.free_chunk != LockChunk::Whole && p.pcp_lock != PcpLock::Spin,
+        "free_chunk",
+        "pcp_lock",
+        "a bulk free can only let go between chunks under a pcp spin lock",
+    ),
+    (
+        |p| p.nofragment == NoFragment::Strict && p.fallback != Fallback::D,
+        "nofragment",
+        "fallback",
+        "'strict' (defrag_mode) exists only with the claim and steal modes of 'd'",
+    ),
+    (
+        |p| p.free_scale == FreeScale::Count && p.pcp_high == PcpHigh::SixBatches,
+        "free_scale",
+        "pcp_high",
+        "a free count needs a limit that is larger than a few batches",
+    ),
+    (
+        |p| p.pcp_high == PcpHigh::Auto && p.pcp_high_pages != 0,
+        "pcp_high",
+        "pcp_high_pages",
+        "a fixed number of pages leaves nothing to tune; set pcp_high=low/cpus with it",
+    ),
+    (
+        |p| !(1..=NUMA_THRESHOLD_MAX).contains(&p.numa_threshold),
+        "numa_threshold",
+        "numa_threshold",
+        "must lie in 1..=65533 (a 16-bit difference less two)",
+    ),
+    (
+        |p| p.batch_cap_pages < 4 || p.batch_cap_pages > 1 << 16,
+        "batch_cap_pages",
+        "batch_cap_pages",
+        "must lie in 4..=65536 pages",
+    ),
+    (
+        |p| p.batch_pages > 1 << 14,
+        "batch_pages",
+        "batch_pages",
+        "must be at most 16384 pages (0 computes it)",
+    ),
+    (
+        |p| p.scale_max > 6,
+        "scale_max",
+        "scale_max",
+        "must lie in 0..=6",
+    ),
+    (
+        |p| p.high_fraction != 0 && p.high_fraction < 8,
+        "high_fraction",
+        "high_fraction",
+        "must be 0 (off) or at least 8, as the sysctl demands",
+    ),
+];
+
 impl Policy {
     /// True where a pageblock's type and the lists its free pages are on never disagree.
     #[must_use]
@@ -333,94 +429,7 @@ impl Policy {
     /// # Errors
     /// The first pair found, by the names of its keys.
     pub fn check(&self) -> Result<(), Conflict> {
-        use self::{FreeHigh as H, FreeScale as S};
-        let rules: [(bool, &'static str, &'static str, &'static str); 14] = [
-            (
-                self.free_high == H::All && self.free_scale != S::Factor,
-                "free_high",
-                "free_scale",
-                "'all' watches the free factor, so free_scale must be 'factor'",
-            ),
-            (
-                self.free_high == H::Capped && self.free_scale != S::Count,
-                "free_high",
-                "free_scale",
-                "'capped' watches the free count, so free_scale must be 'count'",
-            ),
-            (
-                self.free_high != H::Never && self.pcp_lists == PcpLists::Three,
-                "free_high",
-                "pcp_lists",
-                "with 3 lists no high order is ever freed to a per-CPU list",
-            ),
-            (
-                self.prefetch != Prefetch::None && self.collect != Collect::OutsideLock,
-                "prefetch",
-                "collect",
-                "buddies are prefetched while pages are chosen outside the zone lock",
-            ),
-            (
-                self.collect == Collect::OutsideLock && self.bulk_order != BulkOrder::RoundRobin,
-                "collect",
-                "bulk_order",
-                "choosing outside the lock goes with 'round-robin'; the single pass is one pass",
-            ),
-            (
-                self.free_chunk != LockChunk::Whole && self.pcp_lock != PcpLock::Spin,
-                "free_chunk",
-                "pcp_lock",
-                "a bulk free can only let go between chunks under a pcp spin lock",
-            ),
-            (
-                self.nofragment == NoFragment::Strict && self.fallback != Fallback::D,
-                "nofragment",
-                "fallback",
-                "'strict' (defrag_mode) exists only with the claim and steal modes of 'd'",
-            ),
-            (
-                self.free_scale == S::Count && self.pcp_high == PcpHigh::SixBatches,
-                "free_scale",
-                "pcp_high",
-                "a free count needs a limit that is larger than a few batches",
-            ),
-            (
-                self.pcp_high == PcpHigh::Auto && self.pcp_high_pages != 0,
-                "pcp_high",
-                "pcp_high_pages",
-                "a fixed number of pages leaves nothing to tune; set pcp_high=low/cpus with it",
-            ),
-            (
-                !(1..=NUMA_THRESHOLD_MAX).contains(&self.numa_threshold),
-                "numa_threshold",
-                "numa_threshold",
-                "must lie in 1..=65533 (a 16-bit difference less two)",
-            ),
-            (
-                self.batch_cap_pages < 4 || self.batch_cap_pages > 1 << 16,
-                "batch_cap_pages",
-                "batch_cap_pages",
-                "must lie in 4..=65536 pages",
-            ),
-            (
-                self.batch_pages > 1 << 14,
-                "batch_pages",
-                "batch_pages",
-                "must be at most 16384 pages (0 computes it)",
-            ),
-            (
-                self.scale_max > 6,
-                "scale_max",
-                "scale_max",
-                "must lie in 0..=6",
-            ),
-            (
-                self.high_fraction != 0 && self.high_fraction < 8,
-                "high_fraction",
-                "high_fraction",
-                "must be 0 (off) or at least 8, as the sysctl demands",
-            ),
-        ];
-        match rules.iter().find(|rule| rule.0) {
+        match RULES.iter().find(|rule| (rule.0)(self)) {
             None => Ok(()),
             Some(&(_, key, other, why)) => Err(Conflict { key, other, why }),
         }

@@ -107,95 +107,112 @@ impl Policy {
     /// What `release` does, computed from the release in which each switch came.
     #[must_use]
     pub fn linux(release: Release) -> Policy {
+        let mut policy = OLDEST;
+        policy.size_caches_as(release);
+        policy.empty_caches_as(release);
+        policy.run_zones_as(release);
+        policy
+    }
+
+    /// How many pages a CPU keeps, takes and gives back.
+    fn size_caches_as(&mut self, release: Release) {
         let since = |major, minor| release.since(major, minor);
-        let outside = since(4, 17) && !since(5, 18);
-        Policy {
-            // d8a759b57035 doubled the batch in 4.19.
-            batch_cap_pages: if since(4, 19) { 256 } else { 128 },
-            batch_pages: 0,
-            pcp_high: match () {
-                () if since(6, 7) => PcpHigh::Auto,
-                () if since(5, 14) => PcpHigh::LowMark,
-                () => PcpHigh::SixBatches,
-            },
-            pcp_high_pages: 0,
-            high_fraction: 0,
-            pcp_lists: match () {
-                () if since(6, 10) => PcpLists::Fourteen,
-                () if since(5, 14) => PcpLists::Thirteen,
-                () => PcpLists::Three,
-            },
-            alloc_scale: if since(6, 7) {
-                AllocScale::Factor
-            } else {
-                AllocScale::None
-            },
-            free_scale: match () {
-                () if since(6, 7) => FreeScale::Count,
-                () if since(5, 14) => FreeScale::Factor,
-                () => FreeScale::None,
-            },
-            scale_max: 5,
-            factor_bounded: since(6, 7) || release.stable,
-            free_high: match () {
-                () if since(6, 7) => FreeHigh::Capped,
-                () if since(5, 18) => FreeHigh::All,
-                () => FreeHigh::Never,
-            },
-            free_high_limit: FreeHighLimit::Zero,
-            free_high_run: match since(6, 16) {
-                true => FreeHighRun::BatchAndHalfMin,
-                false => FreeHighRun::Batch,
-            },
-            bulk_order: match since(5, 18) {
-                true => BulkOrder::SinglePass,
-                false => BulkOrder::RoundRobin,
-            },
-            collect: if outside {
-                Collect::OutsideLock
-            } else {
-                Collect::UnderLock
-            },
-            prefetch: if outside {
-                Prefetch::Nta
-            } else {
-                Prefetch::None
-            },
-            free_chunk: if since(6, 19) {
-                LockChunk::Batch
-            } else {
-                LockChunk::Whole
-            },
-            drain_chunk: drain_chunk(release),
-            pcp_lock: match () {
-                () if since(6, 0) => PcpLock::Spin,
-                () if since(5, 14) => PcpLock::LocalLock,
-                () => PcpLock::IrqOff,
-            },
-            zone_lock_line: LockLine::Own,
-            merge: Merge::Eager,
-            storage: Storage::Lists,
-            fallback: fallback(release),
-            nofragment: if since(5, 0) {
-                NoFragment::On
-            } else {
-                NoFragment::Off
-            },
-            boost_factor: if since(5, 0) { 15000 } else { 0 },
-            highatomic: true,
-            highatomic_discount: match since(6, 12) {
-                true => HighAtomicDiscount::Free,
-                false => HighAtomicDiscount::Reserved,
-            },
-            numa_stat: if since(5, 14) {
-                NumaStat::Event
-            } else {
-                NumaStat::Threshold
-            },
-            numa_threshold: NUMA_THRESHOLD_MAX,
+        if since(4, 19) {
+            self.batch_cap_pages = 256; // d8a759b57035
         }
+        if since(5, 14) {
+            self.pcp_high = PcpHigh::LowMark;
+            self.pcp_lists = PcpLists::Thirteen; // 44042b449872
+            self.free_scale = FreeScale::Factor;
+        }
+        if since(5, 18) {
+            self.free_high = FreeHigh::All; // f26b3fa04611
+        }
+        if since(6, 7) {
+            self.pcp_high = PcpHigh::Auto;
+            self.alloc_scale = AllocScale::Factor;
+            self.free_scale = FreeScale::Count;
+            self.free_high = FreeHigh::Capped;
+        }
+        if since(6, 10) {
+            self.pcp_lists = PcpLists::Fourteen;
+        }
+        if since(6, 16) {
+            self.free_high_run = FreeHighRun::BatchAndHalfMin; // c544a952ba61
+        }
+        self.factor_bounded = since(6, 7) || release.stable;
+    }
+
+    /// In which order and under which locks caches are emptied.
+    fn empty_caches_as(&mut self, release: Release) {
+        let since = |major, minor| release.since(major, minor);
+        if since(4, 17) && !since(5, 18) {
+            self.collect = Collect::OutsideLock;
+            self.prefetch = Prefetch::Nta;
+        }
+        if since(5, 14) {
+            self.pcp_lock = PcpLock::LocalLock;
+        }
+        if since(5, 18) {
+            self.bulk_order = BulkOrder::SinglePass; // 8b10b465d0e1
+        }
+        if since(6, 0) {
+            self.pcp_lock = PcpLock::Spin;
+        }
+        if since(6, 19) {
+            self.free_chunk = LockChunk::Batch;
+        }
+        self.drain_chunk = drain_chunk(release);
+    }
+
+    /// Fallback between types, reserves, marks and counters.
+    fn run_zones_as(&mut self, release: Release) {
+        if release.since(5, 0) {
+            self.nofragment = NoFragment::On;
+            self.boost_factor = 15000;
+        }
+        if release.since(5, 14) {
+            self.numa_stat = NumaStat::Event; // f19298b9516c
+        }
+        if release.since(6, 12) {
+            self.highatomic_discount = HighAtomicDiscount::Free;
+        }
+        self.fallback = fallback(release);
     }
 }
+
+/// 4.14: what later releases changed is told by [`Policy::linux`].
+const OLDEST: Policy = Policy {
+    batch_cap_pages: 128,
+    batch_pages: 0,
+    pcp_high: PcpHigh::SixBatches,
+    pcp_high_pages: 0,
+    high_fraction: 0,
+    pcp_lists: PcpLists::Three,
+    alloc_scale: AllocScale::None,
+    free_scale: FreeScale::None,
+    scale_max: 5,
+    factor_bounded: false,
+    free_high: FreeHigh::Never,
+    free_high_limit: FreeHighLimit::Zero,
+    free_high_run: FreeHighRun::Batch,
+    bulk_order: BulkOrder::RoundRobin,
+    collect: Collect::UnderLock,
+    prefetch: Prefetch::None,
+    free_chunk: LockChunk::Whole,
+    drain_chunk: LockChunk::Whole,
+    pcp_lock: PcpLock::IrqOff,
+    zone_lock_line: LockLine::Own,
+    merge: Merge::Eager,
+    storage: Storage::Lists,
+    fallback: Fallback::A,
+    nofragment: NoFragment::Off,
+    boost_factor: 0,
+    highatomic: true,
+    highatomic_discount: HighAtomicDiscount::Reserved,
+    numa_stat: NumaStat::Threshold,
+    numa_threshold: NUMA_THRESHOLD_MAX,
+};
 
 /// Drains let go of the lock after `batch << 5` pages from 6.7 (and stable) on, after one batch
 /// from 6.19 (and stable 6.12) on.
@@ -374,7 +391,7 @@ mod tests {
         let under = Collect::UnderLock;
         let outside = Collect::OutsideLock;
         #[rustfmt::skip]
-        let table: [((u16, u16), (u16, u16), Row); 12] = [
+        let table: [Span; 12] = [
             ((4, 14), (4, 16), (128, SixBatches, Three, L::None, S::None, Never, under, A)),
             ((4, 17), (4, 18), (128, SixBatches, Three, L::None, S::None, Never, outside, A)),
             ((4, 19), (4, 20), (256, SixBatches, Three, L::None, S::None, Never, outside, A)),

@@ -11,7 +11,8 @@ use crate::platform::{Field, Ordering, Platform, Shared};
 use crate::policy::NumaStat;
 use crate::types::{CpuId, ZoneId};
 
-/// Counters of a zone that are kept with differences.
+/// Counters of a zone that are kept with differences; named as /proc/zoneinfo names them.
+#[allow(clippy::enum_variant_names)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneItem {
     /// Free pages (`nr_free_pages`).

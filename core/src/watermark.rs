@@ -92,17 +92,13 @@ pub fn pcp_limits(policy: &Policy, managed: u64, low_mark: u32, cpus: u32) -> (u
     if policy.pcp_high_pages != 0 {
         return (policy.pcp_high_pages, policy.pcp_high_pages);
     }
-    let fraction = u64::from(policy.high_fraction);
+    let share = managed.checked_div(u64::from(policy.high_fraction));
     if policy.pcp_high == PcpHigh::SixBatches {
-        let high = if fraction == 0 {
-            6 * batch
-        } else {
-            (managed / fraction) as u32
-        };
+        let high = share.map_or(6 * batch, |pages| pages as u32);
         return (high, high);
     }
-    if fraction != 0 {
-        let fixed = at_least(managed / fraction / cpus);
+    if let Some(pages) = share {
+        let fixed = at_least(pages / cpus);
         return (fixed, fixed);
     }
     let min = at_least(u64::from(low_mark) / cpus);
