@@ -370,6 +370,7 @@ mod tests {
             Collect,
             Fallback,
         );
+        type Span = ((u16, u16), (u16, u16), Row);
         let row = |release: Release| -> Row {
             let p = Policy::linux(release);
             (

@@ -6,7 +6,6 @@ use pageyard::Policy;
 use pageyard::keys::{KEYS, Value};
 use serde::Serialize;
 
-use super::agree::Agreement;
 use super::fail_if::Judgement;
 use super::measure::Measure;
 use super::metrics::Change;
@@ -60,6 +59,8 @@ struct CaseDocument<'a> {
     twin_sequences: &'a [Sequence],
     twin_worst_error_pct: Option<f64>,
     twin_matches: Option<bool>,
+    twin_inferred: &'a [String],
+    twin_better_preset: Option<&'a str>,
     changes: &'a [Change],
     base: &'a Measure,
     head: &'a Measure,
@@ -102,12 +103,7 @@ pub fn write(comparison: &Comparison, fail_if: &[Judgement]) -> serde_json::Resu
         head: policy_document(&comparison.question.head),
         recordings: cases
             .map(|(case, changes)| {
-                let Agreement {
-                    rows,
-                    sequences,
-                    worst_error_pct,
-                    ..
-                } = &case.agreement;
+                let report = &case.agreement.report;
                 CaseDocument {
                     name: &case.name,
                     kernel: &case.kernel,
@@ -123,9 +119,11 @@ pub fn write(comparison: &Comparison, fail_if: &[Judgement]) -> serde_json::Resu
                         "by counts"
                     },
                     remarks: &case.remarks,
-                    twin: rows,
-                    twin_sequences: sequences,
-                    twin_worst_error_pct: *worst_error_pct,
+                    twin: &report.twin,
+                    twin_sequences: &report.sequences,
+                    twin_worst_error_pct: report.twin_worst_error_pct,
+                    twin_inferred: &report.inferred,
+                    twin_better_preset: report.better_preset.as_deref(),
                     twin_matches: case.agreement.matches(),
                     changes,
                     base: &case.base,

@@ -168,7 +168,7 @@ impl Measure {
 /// Whether free blocks start where the recorded kernel had them.
 #[must_use]
 pub fn has_positions(free_map: &str) -> bool {
-    !free_map.starts_with("counts")
+    free_map.starts_with("kpageflags")
 }
 
 /// Pages that nobody uses: free, or in a cache.

@@ -243,7 +243,7 @@ fn hits(base: &Facts, head: &Facts) -> String {
 fn residency(base: &Facts, head: &Facts) -> String {
     let (b, h) = (&base.totals, &head.totals);
     format!(
-        "the counted pass begins with {} pages cached and ends with limits of {} in all; a \
+        "the counted pass begins with {} pages cached and ends with limits of {}; a \
          refill brings {}, a drain takes {}",
         arrow(base.first_pcp_pages, head.first_pcp_pages),
         arrow(base.limit_pages, head.limit_pages),

@@ -117,7 +117,7 @@ impl Case {
         })?;
         let (name, command) = (recording.name(), recording.command.clone());
         let twin = Twin::of(recording, kernel_policy.policy)?;
-        let agreement = Agreement::of(&twin)?;
+        let agreement = Agreement::of(&twin, &kernel_policy.name)?;
         let base = Measure::of(&twin, question.base.policy)?;
         let head = match question.head.policy == question.base.policy {
             true => base.clone(),

@@ -82,6 +82,16 @@ fn merges_without_recorded_positions_have_no_value() {
 }
 
 #[test]
+fn positions_are_known_only_where_kpageflags_was_recorded() {
+    let policy = preset::find("linux-6.18").expect("a preset");
+    for (name, known) in [("udpstream-6.18-2cpu", false), ("exit1g-6.18-2cpu", true)] {
+        let measure = Measure::of(&twin(name), policy).expect("readable");
+        assert_eq!(measure.merges.is_some(), known, "{name}");
+        assert_eq!(measure.splits.is_some(), known, "{name}");
+    }
+}
+
+#[test]
 fn a_hit_that_needed_a_refill_is_none() {
     let m = measure(|m| {
         m.totals.pcp_hits = 100;
@@ -125,9 +135,11 @@ fn means_over_recordings_are_weighted_and_worst_cases_are_kept() {
 fn the_reason_names_what_moved_most() {
     let base = measure(|m| {
         (m.totals.refills, m.totals.refilled_pages) = (10, 630);
+        m.totals.hold_pages = 630;
     });
     let head = measure(|m| {
         (m.totals.refills, m.totals.refilled_pages) = (12, 756);
+        m.totals.hold_pages = 756 + 8200;
         (m.totals.drains, m.totals.drained_pages) = (41, 8200);
         (m.totals.free_high_drains, m.totals.free_high_pages) = (41, 8200);
     });

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use pageyard::policy::PcpHigh;
 use pageyard::{EventItem, Policy, preset};
 use pageyard_trace::error::TraceError;
 use serde::Serialize;
@@ -374,76 +373,75 @@ fn sizes(twin: &Twin, predicted: &Ledger) -> Vec<SizeCount> {
 
 /// What was inferred or assumed, with the evidence.
 fn inferred(twin: &Twin, replay: &Replay<'_>) -> Vec<String> {
-    let mut lines = vec![format!(
-        "free blocks at the first event: {}",
-        replay.start.free_map
-    )];
+    let mut lines = vec![format!("free blocks at the first event: {}", replay.start.free_map)];
     lines.extend(twin.world.remarks.iter().cloned());
     if replay.start.unplaced_pages > 0 {
         let pages = replay.start.unplaced_pages;
-        lines.push(format!(
-            "{pages} free pages of the first snapshot found no room of their own"
-        ));
+        lines.push(format!("{pages} free pages of the first snapshot found no room of their own"));
     }
     lines.extend(twin.world.limit_mismatches(&twin.policy));
-    let history = &twin.history;
-    let (explained, frees) = history.explained_frees;
+    let (explained, frees) = twin.history.explained_frees;
     lines.push(format!(
         "the list of {explained} of {frees} freed pages from what was seen of them next; of the \
          others from the type of their pageblock"
     ));
-    for cache in replay
-        .start
-        .caches
-        .iter()
-        .filter(|cache| cache.used != cache.printed)
-    {
-        lines.push(format!(
-            "CPU {} {}: zoneinfo prints {} pages in its cache, the twin starts with {} ({} of them \
-             were seen to come out)",
-            cache.cpu,
-            twin.world.zones[cache.zone].name(),
-            cache.printed,
-            cache.used,
-            cache.seen
-        ));
-    }
-    for &(cpu, zone, pages, agrees) in &twin.moved {
-        let name = twin.world.zones[zone].name();
-        let why = if agrees {
-            "its first drain then falls on the kernel's"
-        } else {
-            "moment of the snapshot, later sequence"
-        };
-        lines.push(format!(
-            "CPU {cpu} {name}: its count moved by {pages:+} pages ({why})"
-        ));
-    }
-    for tick in &twin.ticks {
-        lines.push(format!(
-            "CPU {}: {} tick(s), the first {:.3} s after the first event: the limit of {} is \
-             printed as {} at the end, {} without",
-            tick.cpu,
-            tick.times_ns.len(),
-            (tick.times_ns[0].saturating_sub(history.window_ns.0)) as f64 / 1e9,
-            twin.world.zones[tick.zone].name(),
-            tick.printed,
-            tick.without
-        ));
-    }
-    for stretch in &history.reclaim {
+    lines.extend(cache_lines(twin, replay));
+    lines.extend(tick_lines(twin));
+    for stretch in &twin.history.reclaim {
         lines.push(format!(
             "node {}: background reclaim at work from event {} to {} (kswapd was seen)",
             stretch.node, stretch.from, stretch.to
         ));
     }
-    for (pid, pages) in history.interleavers.found() {
+    for (pid, pages) in twin.history.interleavers.found() {
         lines.push(format!(
             "task {pid} interleaves: its {pages} user pages change node one by one"
         ));
     }
-    lines.extend(odd_lines(&replay.oddities, history.failed_allocs));
+    lines.extend(odd_lines(&replay.oddities, twin.history.failed_allocs));
     lines
+}
+
+/// Caches that start with other counts than zoneinfo prints.
+fn cache_lines(twin: &Twin, replay: &Replay<'_>) -> Vec<String> {
+    let name = |zone: usize| twin.world.zones[zone].name();
+    let differing = replay.start.caches.iter().filter(|cache| cache.used != cache.printed);
+    let mut lines: Vec<String> = differing
+        .map(|cache| {
+            let (cpu, zone, used) = (cache.cpu, name(cache.zone), cache.used);
+            let (printed, seen) = (cache.printed, cache.seen);
+            format!(
+                "CPU {cpu} {zone}: zoneinfo prints {printed} pages in its cache, the twin starts \
+                 with {used} ({seen} of them were seen to come out)"
+            )
+        })
+        .collect();
+    for &(cpu, zone, pages, agrees) in &twin.moved {
+        let why = match agrees {
+            true => "its first drain then falls on the kernel's",
+            false => "the moment of the snapshot, or its later sequence",
+        };
+        let zone = name(zone);
+        lines.push(format!("CPU {cpu} {zone}: its count moved by {pages:+} pages ({why})"));
+    }
+    lines
+}
+
+fn tick_lines(twin: &Twin) -> Vec<String> {
+    let line = |tick: &super::ticks::Tick| {
+        let first_ns = tick.times_ns[0].saturating_sub(twin.history.window_ns.0);
+        format!(
+            "CPU {}: {} tick(s), the first {:.3} s after the first event: the limit of {} is \
+             printed as {} at the end, {} without",
+            tick.cpu,
+            tick.times_ns.len(),
+            first_ns as f64 / 1e9,
+            twin.world.zones[tick.zone].name(),
+            tick.printed,
+            tick.without
+        )
+    };
+    twin.ticks.iter().map(line).collect()
 }
 
 fn odd_lines(odd: &Oddities, failed: u64) -> Vec<String> {
@@ -488,9 +486,7 @@ fn better_preset(twin: &Twin, sequences: &[Sequence]) -> Result<Option<String>, 
     let mut tried: Vec<Policy> = vec![twin.policy];
     for release in preset::Release::all() {
         let policy = Policy::linux(release);
-        let same_lists =
-            (policy.pcp_high == PcpHigh::Auto) == (twin.policy.pcp_high == PcpHigh::Auto);
-        if tried.contains(&policy) || !same_lists {
+        if tried.contains(&policy) {
             continue;
         }
         tried.push(policy);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pageyard::policy::PcpHigh;
 use pageyard::sizing::PcpSize;
 use pageyard::{Allocator, CpuId, MigrateType, Pfn, Platform, ZoneId};
 use pageyard_trace::recording::Recording;
@@ -117,80 +118,58 @@ fn is_whole(world: &World, pfn: u64, order: u8) -> bool {
 }
 
 /// What each per-CPU list is seeded with: pages that were seen to come out of it, and as many
-/// more as zoneinfo counts, on a list that was never seen to run empty.
+/// more as zoneinfo counts, on lists that were never seen to run empty.
 fn cache_seeds(
     world: &World,
     history: &History,
-    offset: &BTreeMap<(u16, usize), i64>,
+    offsets: &BTreeMap<(u16, usize), i64>,
     report: &mut StartReport,
 ) -> Vec<Seed> {
     let mut seeds = Vec::new();
     for (zone, desc) in world.zones.iter().enumerate() {
         for cpu in 0..world.cpus() as u16 {
-            let lists: Vec<(&ListKey, &FirstList)> = history
-                .lists
-                .iter()
-                .filter(|((c, z, _, _), _)| (*c, *z) == (cpu, zone))
-                .collect();
-            let pages = |key: &ListKey, list: &FirstList| {
+            let lists: Vec<(&ListKey, &FirstList)> =
+                history.lists.iter().filter(|(key, _)| (key.0, key.1) == (cpu, zone)).collect();
+            let pages = |(key, list): &(&ListKey, &FirstList)| {
                 ((list.from_head.len() + list.from_tail.len()) as u32) << key.2
             };
-            let seen: u32 = lists.iter().map(|(key, list)| pages(key, list)).sum();
-            let printed = desc
-                .pagesets
-                .get(usize::from(cpu))
-                .map_or(0, |set| set.count.max(0));
-            let shift = offset.get(&(cpu, zone)).copied().unwrap_or(0);
-            let target = (printed + shift).max(0) as u32;
-            let rest = target.saturating_sub(seen);
+            let seen: u32 = lists.iter().map(pages).sum();
+            let set = desc.pagesets.get(usize::from(cpu));
+            let printed = set.map_or(0, |set| set.count.max(0));
+            let shift = offsets.get(&(cpu, zone)).copied().unwrap_or(0);
+            let rest = ((printed + shift).max(0) as u32).saturating_sub(seen);
             let (fills, unplaced) = fill_open_lists(&lists, rest);
-            let used = seen + rest - unplaced;
-            for (key, list) in &lists {
-                let (_, _, order, migratetype) = **key;
-                let seed = |pfn| Seed {
-                    cpu,
-                    zone,
-                    order,
-                    migratetype,
-                    pfn,
-                };
-                seeds.extend(list.from_head.iter().map(|&pfn| seed(Some(pfn))));
-                let more = fills.get(&(order, migratetype)).copied().unwrap_or(0);
-                seeds.extend((0..more).map(|_| seed(None)));
-                seeds.extend(list.from_tail.iter().rev().map(|&pfn| seed(Some(pfn))));
-            }
-            for (&(order, migratetype), &blocks) in &fills {
-                if !lists
-                    .iter()
-                    .any(|(key, _)| (key.2, key.3) == (order, migratetype))
-                {
-                    let seed = || Seed {
-                        cpu,
-                        zone,
-                        order,
-                        migratetype,
-                        pfn: None,
-                    };
-                    seeds.extend((0..blocks).map(|_| seed()));
-                }
-            }
+            seed_lists((cpu, zone), &lists, &fills, &mut seeds);
             if printed > 0 || seen > 0 {
-                let printed = printed as u32;
+                let (printed, used) = (printed as u32, seen + rest - unplaced);
                 let (high, alloc_factor) = (0, 0);
-                let start = CacheStart {
-                    cpu,
-                    zone,
-                    printed,
-                    seen,
-                    used,
-                    high,
-                    alloc_factor,
-                };
+                let start = CacheStart { cpu, zone, printed, seen, used, high, alloc_factor };
                 report.caches.push(start);
             }
         }
     }
     seeds
+}
+
+/// Seeds of one cache, list by list: what came out of its head, what no event shows, what came
+/// out of its tail.
+fn seed_lists(
+    (cpu, zone): (u16, usize),
+    lists: &[(&ListKey, &FirstList)],
+    fills: &BTreeMap<(u8, u8), u32>,
+    seeds: &mut Vec<Seed>,
+) {
+    let mut slots: BTreeMap<(u8, u8), Option<&FirstList>> = BTreeMap::new();
+    slots.extend(fills.keys().map(|&slot| (slot, None)));
+    slots.extend(lists.iter().map(|(key, list)| ((key.2, key.3), Some(*list))));
+    for ((order, migratetype), list) in slots {
+        let seed = |pfn| Seed { cpu, zone, order, migratetype, pfn };
+        let fill = fills.get(&(order, migratetype)).copied().unwrap_or(0);
+        let named = |pfns: &[u64]| pfns.iter().map(|&pfn| seed(Some(pfn))).collect::<Vec<_>>();
+        seeds.extend(list.map(|list| named(&list.from_head)).unwrap_or_default());
+        seeds.extend((0..fill).map(|_| seed(None)));
+        seeds.extend(list.map(|list| named(&list.from_tail)).unwrap_or_default().into_iter().rev());
+    }
 }
 
 /// Lists by how likely they hold what is left: single movable pages, other single pages, then
@@ -272,7 +251,8 @@ fn set_states<P: Platform>(
             .get(&(cache.cpu, cache.zone))
             .copied()
             .unwrap_or(0);
-        cache.high = u32::try_from(set.high + shift).unwrap_or(0);
+        let auto = allocator.policy().pcp_high == PcpHigh::Auto;
+        cache.high = if auto { u32::try_from(set.high + shift).unwrap_or(0) } else { now.high };
         cache.alloc_factor = first_alloc_factor(history, cache.cpu, cache.zone, now.batch);
         allocator.set_pcp_state(
             zone,

@@ -57,6 +57,12 @@ fn start(case: &Case) -> String {
         cut(&case.base),
         cut(&case.head)
     );
+    let first = |measure: &Measure| grouped(measure.first_pcp_pages);
+    text.push_str(&format!(
+        "; the counted pass begins with {} and {} cached",
+        first(&case.base),
+        first(&case.head)
+    ));
     let drift = (case.base.drift_pages, case.head.drift_pages);
     if drift != (0, 0) {
         text.push_str(&format!(
@@ -148,7 +154,7 @@ fn value(metric: &Metric, value: Option<f64>) -> String {
 /// Unusable and fragmentation indices of the whole machine by order.
 fn indices(out: &mut String, case: &Case) {
     let counts = if case.positions { "" } else { " (by counts)" };
-    let mut head = format!("  {:<22}", format!("at the end{counts}"));
+    let mut head = format!("  {:<20}", format!("at end{counts}"));
     for order in 0..ORDERS {
         head.push_str(&format!("{:>7}", format!("o{order}")));
     }
@@ -177,7 +183,7 @@ fn indices(out: &mut String, case: &Case) {
 }
 
 fn row(out: &mut String, name: &str, permille: impl Fn(u8) -> i64) {
-    let mut text = format!("  {name:<22}");
+    let mut text = format!("  {name:<20}");
     for order in 0..ORDERS as u8 {
         text.push_str(&format!("{:>7.3}", permille(order) as f64 / 1000.0));
     }

@@ -9,7 +9,9 @@ use crate::compare::result::{Comparison, KEY_METRICS, by_name};
 use crate::compare::run::Case;
 
 /// Width of a recording's name.
-const NAME: usize = 26;
+const NAME: usize = 27;
+/// Events below which a change in per cent says little.
+const FEW: f64 = 32.0;
 /// Width of a column of the matrix.
 const CELL: usize = 12;
 
@@ -60,7 +62,7 @@ pub fn twins(out: &mut String, comparison: &Comparison) {
     let [name, policy, refilled, drained, sequence] = head;
     line(
         out,
-        &format!("  {name:<NAME$}{policy:<15}{refilled:>10}{drained:>10}{sequence:>16}   verdict"),
+        &format!("  {name:<NAME$}{policy:<15}{refilled:>10}{drained:>10}{sequence:>18}   verdict"),
     );
     for (case, _) in &comparison.cases {
         let agreement = &case.agreement;
@@ -84,7 +86,7 @@ pub fn twins(out: &mut String, comparison: &Comparison) {
         line(
             out,
             &format!(
-                "  {name:<NAME$}{policy:<15}{refilled:>10}{drained:>10}{sequence:>16}   {verdict}"
+                "  {name:<NAME$}{policy:<15}{refilled:>10}{drained:>10}{sequence:>18}   {verdict}"
             ),
         );
     }
@@ -98,6 +100,11 @@ pub fn twins(out: &mut String, comparison: &Comparison) {
             &format!("  {:<NAME$}", short(&name)),
             &format!("NOT COMPARED: {error}"),
         );
+    }
+    for (case, _) in &comparison.cases {
+        if let Some(better) = &case.agreement.report.better_preset {
+            paragraph(out, "  note  ", &format!("{}: {better}", case.name));
+        }
     }
     let off = |(case, _): &&(Case, _)| case.agreement.matches() == Some(false);
     let off: Vec<&str> = comparison
@@ -126,14 +133,14 @@ pub fn matrix(out: &mut String, comparison: &Comparison) {
     let positions = comparison.all_positions();
     let counts = match positions {
         true => "",
-        false => "; ~: by counts, where free blocks lay was not recorded",
+        false => "; ~ positions of free blocks not known",
     };
     line(
         out,
         &format!("HEAD against BASE, change in per cent (same: less than 1 %{counts})"),
     );
     line(out, "");
-    let mut head = format!("  {:<NAME$}", "recording");
+    let mut head = format!(" {:<NAME$}", "recording");
     for name in KEY_METRICS {
         head.push_str(&format!("{:>CELL$}", label(name)));
     }
@@ -168,33 +175,53 @@ fn row(
     name: &str,
     (changes, positions): (&[Change], bool),
 ) {
-    let mut text = format!("  {name:<NAME$}");
+    let mut text = format!(" {name:<NAME$}");
     for metric in KEY_METRICS {
-        let cell = by_name(changes, metric).map_or_else(|| "n/a".to_string(), cell);
-        let counted = comparison.is_positional(metric) && !positions && cell != "same";
-        let cell = if counted { format!("~{cell}") } else { cell };
+        let counted = comparison.is_positional(metric) && !positions;
+        let change = by_name(changes, metric);
+        let cell = change.map_or_else(|| "n/a".to_string(), |change| cell(change, counted));
         text.push_str(&format!("{cell:>CELL$}"));
     }
     line(out, &text);
 }
 
-fn cell(change: &Change) -> String {
+fn cell(change: &Change, counted: bool) -> String {
+    if is_few(change) {
+        return format!("{} → {}", number(change.base), number(change.head));
+    }
+    // What rests on counts alone deserves no decimals.
+    let pct = change
+        .pct()
+        .map(|pct| if counted { pct.round() } else { pct });
+    let mark = if counted { "~" } else { "" };
     match change.verdict {
-        Verdict::Better => format!("{} better", coarse(change.pct())),
-        Verdict::Worse => format!("{} worse ", coarse(change.pct())),
-        Verdict::Differs => coarse(change.pct()),
+        Verdict::Better => format!("{mark}{} better", coarse(pct, counted)),
+        Verdict::Worse => format!("{mark}{} worse ", coarse(pct, counted)),
+        Verdict::Differs => format!("{mark}{}", coarse(pct, counted)),
         Verdict::Same => "same".to_string(),
         Verdict::Unknown => "n/a".to_string(),
     }
 }
 
+/// A handful of events more or less: shown as counts, and no witness for or against anybody.
+fn is_few(change: &Change) -> bool {
+    let counted = ["zone_locks", "fallbacks"].contains(&change.metric.as_str());
+    let largest = change.base.unwrap_or(0.0).max(change.head.unwrap_or(0.0));
+    let moved = change.verdict != Verdict::Same;
+    counted && moved && largest < FEW
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(|| "n/a".to_string(), |value| format!("{value:.0}"))
+}
+
 /// A change in per cent in four characters; from tenfold on as a factor.
-fn coarse(pct: Option<f64>) -> String {
+fn coarse(pct: Option<f64>, whole: bool) -> String {
     match pct {
         None => "n/a".to_string(),
         Some(pct) if pct.is_infinite() => "new".to_string(),
         Some(pct) if pct >= 999.5 => format!("x{:.0}", 1.0 + pct / 100.0),
-        Some(pct) if pct.abs() < 9.95 => format!("{pct:+.1}"),
+        Some(pct) if pct.abs() < 9.95 && !whole => format!("{pct:+.1}"),
         Some(pct) => format!("{pct:+.0}"),
     }
 }
@@ -211,7 +238,7 @@ pub fn whom(out: &mut String, comparison: &Comparison) {
                     .iter()
                     .filter(|name| case.positions || !comparison.is_positional(name))
                     .filter_map(|name| by_name(changes, name))
-                    .filter(|change| change.verdict == verdict)
+                    .filter(|change| change.verdict == verdict && !is_few(change))
                     .map(|change| format!("{} {}", change.metric, percent(change.pct())))
                     .collect();
                 (!hits.is_empty()).then(|| format!("{} ({})", case.name, hits.join(", ")))
@@ -228,7 +255,9 @@ pub fn whom(out: &mut String, comparison: &Comparison) {
         let safe = |name: &&&str| case.positions || !comparison.is_positional(name);
         let key = |name: &&str| by_name(changes, name);
         let mut keys = KEY_METRICS.iter().filter(safe).filter_map(key);
-        keys.all(|change| matches!(change.verdict, Verdict::Same | Verdict::Unknown))
+        keys.all(|change| {
+            matches!(change.verdict, Verdict::Same | Verdict::Unknown) || is_few(change)
+        })
     };
     let same: Vec<&str> = comparison
         .cases
