@@ -56,7 +56,7 @@ fn two_policies_differ_with_a_reason_and_the_same_bytes_every_time() {
     assert_eq!(code(&first), 0, "{}", errors(&first));
     assert_eq!(first.stdout, second.stdout);
     let answer: Value = serde_json::from_slice(&first.stdout).expect("JSON");
-    assert_eq!(answer["base"]["keys"]["pcp_high"], "low-mark");
+    assert_eq!(answer["base"]["keys"]["pcp_high"], "low/cpus");
     assert_eq!(answer["head"]["keys"]["pcp_high"], "auto");
     let recording = &answer["recordings"][0];
     assert_eq!(recording["name"], "udpstream-6.18-2cpu");
