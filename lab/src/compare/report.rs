@@ -1,6 +1,7 @@
 //! The comparison for people, in 100 columns: first how far the twins can be trusted, then the
 //! verdict, then every figure with its reason.
 
+mod believe;
 mod figures;
 mod summary;
 
@@ -14,7 +15,7 @@ pub(super) const COLUMNS: usize = 100;
 pub fn write(comparison: &Comparison) -> String {
     let mut out = String::new();
     summary::head(&mut out, comparison);
-    summary::twins(&mut out, comparison);
+    believe::twins(&mut out, comparison);
     if comparison.cases.is_empty() {
         return out;
     }

@@ -21,10 +21,10 @@ const THREADS_MAX: usize = 4;
 pub enum CompareError {
     /// It cannot be read.
     #[error(transparent)]
-    Trace(#[from] TraceError),
+    Trace(Box<TraceError>),
     /// It has no twin.
     #[error(transparent)]
-    Twin(#[from] TwinError),
+    Twin(Box<TwinError>),
     /// It does not say which kernel it is of.
     #[error(
         "{0}: the recording does not say its kernel's release; give it with --kernel, as in \
@@ -37,7 +37,7 @@ pub enum CompareError {
         /// The recording.
         path: String,
         /// What is wrong with the release.
-        error: PolicyError,
+        error: Box<PolicyError>,
     },
     /// The allocator stopped on an inconsistency.
     #[error("{path}: the replay stopped on an inconsistency: {what}; please report it")]
@@ -47,6 +47,18 @@ pub enum CompareError {
         /// In the allocator's words.
         what: String,
     },
+}
+
+impl From<TraceError> for CompareError {
+    fn from(error: TraceError) -> CompareError {
+        CompareError::Trace(Box::new(error))
+    }
+}
+
+impl From<TwinError> for CompareError {
+    fn from(error: TwinError) -> CompareError {
+        CompareError::Twin(Box::new(error))
+    }
 }
 
 /// One recording under both policies.
@@ -113,6 +125,7 @@ impl Case {
             .to_string();
         let kernel_policy = NamedPolicy::for_kernel(&kernel).map_err(|error| {
             let path = shown();
+            let error = Box::new(error);
             CompareError::Kernel { path, error }
         })?;
         let (name, command) = (recording.name(), recording.command.clone());
@@ -147,6 +160,9 @@ fn words(panic: &(dyn std::any::Any + Send)) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Where a thread leaves its result.
+type Slot = Mutex<Option<Result<Case, CompareError>>>;
+
 /// Compares over all recordings; results stand in the order of `paths`. `progress` hears how
 /// many are done.
 pub fn over(
@@ -157,8 +173,7 @@ pub fn over(
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = cores.min(THREADS_MAX).min(paths.len());
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let results: Vec<Mutex<Option<Result<Case, CompareError>>>> =
-        paths.iter().map(|_| Mutex::new(None)).collect();
+    let results: Vec<Slot> = paths.iter().map(|_| Mutex::new(None)).collect();
     let order = largest_first(paths);
     let work = || {
         // Relaxed: the counters order nothing; the scope's join publishes the results.
@@ -175,9 +190,11 @@ pub fn over(
             scope.spawn(work);
         }
     });
-    let taken = results.into_iter().map(|slot| slot.into_inner());
+    let taken = results
+        .into_iter()
+        .map(|slot| slot.into_inner().ok().flatten());
     taken
-        .map(|slot| slot.ok().flatten().expect("every recording was worked on"))
+        .map(|case| case.expect("every recording was worked on"))
         .collect()
 }
 

@@ -1,15 +1,14 @@
-//! What is compared, how well the twins match, and who gains and who loses.
+//! What is compared, and who gains and who loses.
 
 use pageyard::keys::KEYS;
 
 use super::{line, paragraph, percent};
 use crate::compare::metrics::{Change, Verdict};
-use crate::compare::reason::grouped;
 use crate::compare::result::{Comparison, KEY_METRICS, by_name};
 use crate::compare::run::Case;
 
 /// Width of a recording's name.
-const NAME: usize = 27;
+pub(super) const NAME: usize = 27;
 /// Events below which a change in per cent says little.
 const FEW: f64 = 32.0;
 /// Width of a column of the matrix.
@@ -38,93 +37,6 @@ pub fn head(out: &mut String, comparison: &Comparison) {
         _ => differing.join("; "),
     };
     paragraph(out, "they differ  ", &text);
-}
-
-/// Each recording: can the replay be believed?
-pub fn twins(out: &mut String, comparison: &Comparison) {
-    line(out, "");
-    let first = "Can it be believed?  ";
-    paragraph(
-        out,
-        first,
-        "The twin of each recorded kernel, under that kernel's own policy, \
-        against what the kernel did: error of refilled and drained pages (worst zone), refills and \
-        drains that agree one by one.",
-    );
-    line(out, "");
-    let head = [
-        "recording",
-        "kernel policy",
-        "refilled",
-        "drained",
-        "in sequence",
-    ];
-    let [name, policy, refilled, drained, sequence] = head;
-    line(
-        out,
-        &format!("  {name:<NAME$}{policy:<15}{refilled:>10}{drained:>10}{sequence:>18}   verdict"),
-    );
-    for (case, _) in &comparison.cases {
-        let agreement = &case.agreement;
-        let error = |quantity| match agreement.flow(quantity) {
-            None => "none".to_string(),
-            Some((_, pct)) if pct.is_infinite() => "from 0".to_string(),
-            Some((_, pct)) => format!("{pct:.2} %"),
-        };
-        let (agree, all) = agreement.in_sequence();
-        let sequence = match all {
-            0 => "none".to_string(),
-            _ => format!("{} of {}", grouped(agree as u64), grouped(all as u64)),
-        };
-        let verdict = match agreement.matches() {
-            None => "not exercised",
-            Some(true) => "matches",
-            Some(false) => "OFF",
-        };
-        let (refilled, drained) = (error("refilled pages"), error("drained pages"));
-        let (name, policy) = (short(&case.name), &case.kernel_policy.name);
-        line(
-            out,
-            &format!(
-                "  {name:<NAME$}{policy:<15}{refilled:>10}{drained:>10}{sequence:>18}   {verdict}"
-            ),
-        );
-    }
-    for (path, error) in &comparison.failures {
-        let name = path
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned());
-        let name = name.unwrap_or_else(|| path.display().to_string());
-        paragraph(
-            out,
-            &format!("  {:<NAME$}", short(&name)),
-            &format!("NOT COMPARED: {error}"),
-        );
-    }
-    for (case, _) in &comparison.cases {
-        if let Some(better) = &case.agreement.report.better_preset {
-            paragraph(out, "  note  ", &format!("{}: {better}", case.name));
-        }
-    }
-    let off = |(case, _): &&(Case, _)| case.agreement.matches() == Some(false);
-    let off: Vec<&str> = comparison
-        .cases
-        .iter()
-        .filter(off)
-        .map(|(c, _)| &*c.name)
-        .collect();
-    if !off.is_empty() {
-        line(out, "");
-        paragraph(
-            out,
-            "  OFF: ",
-            &format!(
-                "more than 1 % and one largest batch away from the \
-            kernel. What is said about {} is worth as little as that.",
-                off.join(", ")
-            ),
-        );
-    }
 }
 
 /// Recordings by key metrics.
@@ -271,7 +183,7 @@ pub fn whom(out: &mut String, comparison: &Comparison) {
 }
 
 /// A name that fits its column.
-fn short(name: &str) -> String {
+pub(super) fn short(name: &str) -> String {
     match name.chars().count() {
         0..=NAME => name.to_string(),
         _ => name.chars().take(NAME - 1).chain(['…']).collect(),
