@@ -14,6 +14,7 @@ pub mod numa;
 pub mod observe;
 pub mod outcome;
 pub mod placing;
+mod reasons;
 pub mod replay;
 pub mod report;
 pub mod runs;

@@ -8,6 +8,7 @@ use pageyard_trace::error::TraceError;
 use serde::Serialize;
 
 use super::ledger::Ledger;
+use super::reasons;
 use super::replay::{Glimpse, Oddities, Placement, Replay};
 use super::score::{Row, Sequence, flow_rows};
 use super::twin::Twin;
@@ -105,7 +106,8 @@ pub fn report(twin: &Twin, policy_name: &str) -> Result<TwinReport, TraceError> 
         .filter(|row| row.scored && row.exercised && row.observed.abs() > 20.0 * slack)
         .filter_map(|row| row.error_pct)
         .reduce(f64::max);
-    let sequences = twin.sequences(&replay.ledger);
+    let mut sequences = twin.sequences(&replay.ledger);
+    reasons::give(twin, &mut sequences)?;
     let (from_ns, to_ns) = twin.history.window_ns;
     let odd = replay.oddities;
     Ok(TwinReport {

@@ -83,6 +83,8 @@ pub struct Sequence {
     pub excused: usize,
     /// The first that differs, in words.
     pub first_difference: Option<String>,
+    /// Number of the event at which they part.
+    pub parts_at: Option<u64>,
     /// Why, as far as it is known.
     pub reason: Option<String>,
 }
@@ -194,6 +196,12 @@ fn refill_sequence(
         agree,
         excused: 0,
         first_difference: difference(agree, observed.get(agree), predicted.get(agree), tell),
+        parts_at: observed
+            .get(agree)
+            .map(|o| o.event)
+            .into_iter()
+            .chain(predicted.get(agree).map(|p| p.event))
+            .min(),
         reason: None,
     }
 }
@@ -229,6 +237,12 @@ fn drain_sequence(
         agree,
         excused,
         first_difference: difference(agree, observed.get(agree), predicted.get(agree), tell),
+        parts_at: observed
+            .get(agree)
+            .map(|o| o.event)
+            .into_iter()
+            .chain(predicted.get(agree).map(|p| p.event))
+            .min(),
         reason: None,
     }
 }

@@ -162,17 +162,13 @@ fn sequences(out: &mut String, sequences: &[Sequence]) {
                 "{} of {} identical{excused}",
                 sequence.agree, sequence.observed
             ),
-            Some(first) => format!(
-                "{} in step; kernel {}, twin {}{excused}\n      first difference {first}{}",
-                sequence.agree,
-                sequence.observed,
-                sequence.predicted,
-                sequence
-                    .reason
-                    .as_deref()
-                    .map(|r| format!("\n      {r}"))
-                    .unwrap_or_default()
-            ),
+            Some(first) => {
+                let reason = sequence.reason.as_deref().unwrap_or_default();
+                let (agree, observed) = (sequence.agree, sequence.observed);
+                let counts = format!("kernel {observed}, twin {}", sequence.predicted);
+                let why = wrapped(&format!("first difference {first}; {reason}"), "      ");
+                format!("{agree} in step; {counts}{excused}\n{}", why.trim_end())
+            }
         };
         let _ = writeln!(
             out,
@@ -213,20 +209,32 @@ fn section(out: &mut String, title: &str, lines: &[String], all: bool) {
 
 /// Writes `- line`, broken at blanks before column 100.
 fn wrap(out: &mut String, line: &str) {
-    let mut column = 0;
-    for (at, word) in line.split_whitespace().enumerate() {
-        let lead = if at == 0 { "  - " } else { " " };
-        if at > 0 && column + 1 + word.chars().count() > 98 {
-            out.push_str("\n    ");
-            column = 4;
-        } else {
+    let text = wrapped(line, "    ");
+    out.push_str("  - ");
+    out.push_str(text.trim_start());
+}
+
+/// A text broken at blanks before column 100, each line led by `lead`.
+fn wrapped(text: &str, lead: &str) -> String {
+    let mut out = String::new();
+    let mut column = usize::MAX;
+    for word in text.split_whitespace() {
+        let width = word.chars().count();
+        if column.saturating_add(1 + width) > 98 {
+            if !out.is_empty() {
+                out.push('\n');
+            }
             out.push_str(lead);
-            column += lead.len();
+            column = lead.len();
+        } else {
+            out.push(' ');
+            column += 1;
         }
         out.push_str(word);
-        column += word.chars().count();
+        column += width;
     }
     out.push('\n');
+    out
 }
 
 /// Policies side by side.
