@@ -51,6 +51,8 @@ pub struct TwinReport {
     pub sequences: Vec<Sequence>,
     /// Distribution of batch sizes.
     pub sizes: Vec<SizeCount>,
+    /// What of the recording was unreadable or lost: the rest was replayed.
+    pub faults: Vec<String>,
     /// What was not recorded and had to be inferred or assumed.
     pub inferred: Vec<String>,
     /// What happened outside the events, shown apart.
@@ -120,6 +122,7 @@ pub fn report(twin: &Twin, policy_name: &str) -> Result<TwinReport, TraceError> 
         twin_worst_error_pct: worst,
         better_preset: better_preset(twin, &sequences)?,
         sizes: sizes(twin, &replay.ledger),
+        faults: twin.faults.clone(),
         inferred: inferred(twin, &replay),
         twin: rows,
         sequences,

@@ -6,6 +6,7 @@ use pageyard::policy::PcpHigh;
 use pageyard::{CpuId, Policy, ZoneId};
 use pageyard_trace::error::TraceError;
 use pageyard_trace::event::Event;
+use pageyard_trace::reader::EventReader;
 use pageyard_trace::recording::Recording;
 
 use super::history::{Historian, History};
@@ -54,6 +55,8 @@ pub struct Twin {
     pub ticks: Vec<Tick>,
     /// When zoneinfo was read before and after, where the recording says.
     pub snapshot_ns: (Option<u64>, Option<u64>),
+    /// What of the recording was unreadable or lost.
+    pub faults: Vec<String>,
     kept: Option<Vec<Event>>,
 }
 
@@ -68,7 +71,7 @@ impl Twin {
             snapshot_time(&recording, "before"),
             snapshot_time(&recording, "after"),
         );
-        let (history, kept) = read_history(&recording, &world, &policy)?;
+        let (history, kept, faults) = read_history(&recording, &world, &policy)?;
         let mut twin = Twin {
             recording,
             world,
@@ -79,6 +82,7 @@ impl Twin {
             moved: Vec::new(),
             ticks: Vec::new(),
             snapshot_ns,
+            faults,
             kept,
         };
         let mut observer = Observer::new(&twin.world, &policy, &twin.history);
@@ -464,11 +468,36 @@ fn settled(settling: &Settling) -> BTreeMap<(u16, usize), i64> {
         .collect()
 }
 
+/// Faults that are told one by one.
+const FAULTS_TOLD: usize = 5;
+
+/// What of the recording could not be read, and what its tracer lost: nothing after such a place
+/// can be held to account.
+fn faults(recording: &Recording, reader: &EventReader) -> Vec<String> {
+    let damage = reader.damage();
+    let trace = recording.trace_path().display();
+    let told = damage.faults().iter().take(FAULTS_TOLD);
+    let mut lines: Vec<String> = told.map(|fault| format!("{trace}: {fault}")).collect();
+    if damage.count() > lines.len() as u64 {
+        lines.push(format!("{trace}: {} faults in all", damage.count()));
+    }
+    lines.extend(recording.damage.iter().map(|(name, fault)| format!("{name}: {fault}")));
+    let in_rings: u64 = recording.ring_stats.iter().map(|ring| ring.lost()).sum();
+    let lost = reader.lost().total().max(in_rings);
+    if lost > 0 {
+        lines.push(format!("{lost} events were lost while recording"));
+    }
+    lines
+}
+
+/// What a first reading gives: the history, the events if they are few, and what is damaged.
+type FirstReading = (History, Option<Vec<Event>>, Vec<String>);
+
 fn read_history(
     recording: &Recording,
     world: &World,
     policy: &Policy,
-) -> Result<(History, Option<Vec<Event>>), TraceError> {
+) -> Result<FirstReading, TraceError> {
     let mut historian = Historian::new(world, policy);
     let mut reader = recording.events()?;
     let mut block = Vec::new();
@@ -482,5 +511,6 @@ fn read_history(
             }
         }
     }
-    Ok((historian.finish(), kept))
+    let faults = faults(recording, &reader);
+    Ok((historian.finish(), kept, faults))
 }

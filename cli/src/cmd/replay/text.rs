@@ -39,6 +39,10 @@ pub fn twin(report: &TwinReport, all: bool) -> String {
         report.kernel
     );
     let _ = writeln!(out, "twin: {}\n", verdict(report));
+    if !report.faults.is_empty() {
+        section(&mut out, "DAMAGED: what follows is of the part that could be read", &report.faults, all);
+        out.push('\n');
+    }
     rows(&mut out, report, all);
     sequences(&mut out, &report.sequences);
     if all {
