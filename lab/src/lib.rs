@@ -1,4 +1,9 @@
-//! Pageyard lab.
+//! The yard in which policies are tried: recordings of real kernels, replayed and compared.
+//!
+//! Start at [`twin`]: the allocator in the place of a recorded kernel's, held against what that
+//! kernel did. [`compare`] takes two policies over recordings, from a fair start. [`named`] turns
+//! what a user types into a checked policy. [`procfs`] writes what `/proc` would say.
+//! docs/TWIN.md says what is fitted, what is predicted, and where a twin is wrong.
 
 pub mod compare;
 pub mod named;

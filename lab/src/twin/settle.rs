@@ -3,7 +3,8 @@
 //! A snapshot is read before or amid the events, so a printed count is some pages off. The first
 //! drain of a cache tells: the count reached the limit at that very free. The offset is searched
 //! by bisection, because the twin's first drain comes the earlier the more it starts with. It is
-//! fitted to one event per cache and nothing else; all later refills and drains are predictions.
+//! fitted to one event per cache: its first drain, or that there is none. All later refills and
+//! drains are predictions, unless `twin.rs` nudges a cache whose sequences still part.
 
 use std::collections::{BTreeMap, BTreeSet};
 
