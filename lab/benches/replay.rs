@@ -8,7 +8,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use pageyard_lab::named::NamedPolicy;
 use pageyard_lab::twin::history::Historian;
 use pageyard_lab::twin::replay::Placement;
-use pageyard_lab::twin::twin::Twin;
+use pageyard_lab::twin::infer::Twin;
 use pageyard_trace::event::Event;
 use pageyard_trace::recording::Recording;
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use pageyard_lab::named::NamedPolicy;
 use pageyard_lab::twin::report::{self, TwinReport};
-use pageyard_lab::twin::twin::Twin;
+use pageyard_lab::twin::infer::Twin;
 use pageyard_trace::recording::Recording;
 
 fn traces() -> PathBuf {
@@ -20,9 +20,12 @@ fn report_of(name: &str) -> TwinReport {
     report::report(&twin, &policy.name).expect(name)
 }
 
+/// A part of a whole.
+type Of = (usize, usize);
+
 /// Recording, rows within bounds of those exercised, sequences identical of all, as README.md
 /// states them.
-const STATED: [(&str, (usize, usize), (usize, usize)); 12] = [
+const STATED: [(&str, Of, Of); 12] = [
     ("build-6.18-2cpu", (3, 3), (1, 1)),
     ("exit-6.18-2cpu", (6, 6), (3, 3)),
     ("exit1g-6.18-2cpu", (3, 3), (1, 1)),

@@ -12,7 +12,7 @@ use pageyard_lab::procfs;
 use pageyard_lab::twin::outcome::{self, Outcome};
 use pageyard_lab::twin::replay::Placement;
 use pageyard_lab::twin::report::{self, TwinReport};
-use pageyard_lab::twin::twin::Twin;
+use pageyard_lab::twin::infer::Twin;
 use pageyard_trace::recording::Recording;
 use serde::Serialize;
 

@@ -17,7 +17,7 @@ use std::time::Instant;
 use pageyard_lab::named::NamedPolicy;
 use pageyard_lab::twin::history::Historian;
 use pageyard_lab::twin::replay::Placement;
-use pageyard_lab::twin::twin::Twin;
+use pageyard_lab::twin::infer::Twin;
 use pageyard_lab::twin::world::World;
 use pageyard_lab::twin::{outcome, report};
 use pageyard_trace::recording::Recording;

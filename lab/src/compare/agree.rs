@@ -5,7 +5,7 @@ use pageyard_trace::error::TraceError;
 
 use crate::twin::report::{TwinReport, report};
 use crate::twin::score::{Row, Sequence};
-use crate::twin::twin::Twin;
+use crate::twin::infer::Twin;
 
 /// Quantities that decide whether a twin matches: what moved under zone locks.
 const FLOWS: [&str; 2] = ["refilled pages", "drained pages"];

@@ -15,7 +15,7 @@ use pageyard_trace::error::TraceError;
 use pageyard_trace::event::Kind;
 
 use crate::twin::replay::Replay;
-use crate::twin::twin::Twin;
+use crate::twin::infer::Twin;
 
 /// Cuts each cache to the limit that the policy allows it and sets the limit so. The moving
 /// parts that a foreign kernel left behind (runs of frees) begin at zero. Returns the pages cut,

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::fair::{self, Reconciled};
 use crate::twin::ledger::Totals;
 use crate::twin::replay::{Placement, Replay};
-use crate::twin::twin::Twin;
+use crate::twin::infer::Twin;
 use crate::twin::world::MAX_ORDER;
 
 /// Events between two looks at the per-CPU caches.

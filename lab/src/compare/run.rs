@@ -11,7 +11,7 @@ use pageyard_trace::recording::Recording;
 use super::agree::Agreement;
 use super::measure::Measure;
 use crate::named::{NamedPolicy, PolicyError};
-use crate::twin::twin::{Twin, TwinError};
+use crate::twin::infer::{Twin, TwinError};
 
 /// Threads at the most: each holds a twin of a whole machine, some hundred megabytes.
 const THREADS_MAX: usize = 4;

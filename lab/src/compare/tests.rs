@@ -15,7 +15,7 @@ use super::result::Comparison;
 use super::run::{self, Question};
 use crate::named::NamedPolicy;
 use crate::twin::replay::{Placement, Replay};
-use crate::twin::twin::Twin;
+use crate::twin::infer::Twin;
 
 fn bundled(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))

@@ -3,12 +3,13 @@
 //!
 //! In reading order: [`world`] describes the recorded machine from its snapshots; [`history`]
 //! reads the events once and infers what they do not say (where each freed page went, what the
-//! per-CPU lists held at first); [`start`] builds the state at the first event; [`replay`] reads
-//! the events a second time and feeds only the requests; [`score`] sets predicted beside
-//! observed.
+//! per-CPU lists held at first); [`infer`] tries what remains open; [`start`] builds the state at
+//! the first event; [`replay`] reads the events a second time and feeds only the requests;
+//! [`score`] sets predicted beside observed.
 
 mod free_map;
 pub mod history;
+pub mod infer;
 pub mod ledger;
 pub mod numa;
 pub mod observe;
@@ -22,5 +23,4 @@ pub mod score;
 pub mod settle;
 pub mod start;
 pub mod ticks;
-pub mod twin;
 pub mod world;

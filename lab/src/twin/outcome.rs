@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::ledger::Totals;
 use super::replay::{Placement, Replay};
-use super::twin::Twin;
+use super::infer::Twin;
 
 /// Totals of one policy over one recording.
 #[derive(Clone, Debug, Serialize)]

@@ -6,7 +6,7 @@ use pageyard_trace::error::TraceError;
 
 use super::replay::Placement;
 use super::score::Sequence;
-use super::twin::Twin;
+use super::infer::Twin;
 
 /// A cache of the twin at the event at which a sequence parts.
 struct Moment {

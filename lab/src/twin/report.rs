@@ -11,7 +11,7 @@ use super::ledger::Ledger;
 use super::reasons;
 use super::replay::{Glimpse, Oddities, Placement, Replay};
 use super::score::{Row, Sequence, flow_rows};
-use super::twin::Twin;
+use super::infer::Twin;
 
 /// How many batches of one size the kernel and the twin moved.
 #[derive(Clone, Debug, Serialize, PartialEq, Eq)]

@@ -107,7 +107,8 @@ impl Sequence {
 #[must_use]
 pub fn flow_rows(world: &World, observed: &Ledger, predicted: &Ledger, slack: f64) -> Vec<Row> {
     let mut rows = Vec::new();
-    let pages: [(&str, fn(&Account) -> u64); 2] = [
+    type Pages = fn(&Account) -> u64;
+    let pages: [(&str, Pages); 2] = [
         ("refilled pages", Account::refilled_pages),
         ("drained pages", Account::drained_pages),
     ];

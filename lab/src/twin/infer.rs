@@ -21,6 +21,9 @@ use super::world::{World, WorldError};
 /// Events up to which a recording is kept decoded between readings; longer ones are read again.
 const KEPT_EVENTS_MAX: usize = 2 << 20;
 
+/// By CPU and zone: how alike its sequences are, and whether all are identical.
+type Scores = BTreeMap<(u16, usize), (i64, bool)>;
+
 /// Pages by which a count is nudged.
 const NUDGES: [i64; 13] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40, 48, 60];
 
@@ -336,7 +339,7 @@ impl Twin {
     fn scores(
         &self,
         assumptions: &Assumptions,
-    ) -> Result<BTreeMap<(u16, usize), (i64, bool)>, TraceError> {
+    ) -> Result<Scores, TraceError> {
         let replay = self.replay_with(self.policy, Placement::Recorded, assumptions)?;
         let mut scores = BTreeMap::new();
         for sequence in self.sequences(&replay.ledger) {
