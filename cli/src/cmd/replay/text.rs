@@ -92,8 +92,8 @@ fn verdict(report: &TwinReport) -> String {
 fn rows(out: &mut String, report: &TwinReport, all: bool) {
     let _ = writeln!(
         out,
-        "{:<34} {:<15} {:>4} {:>12} {:>12} {:>9}  {}",
-        "quantity", "zone", "CPU", "kernel", "twin", "error", "null model"
+        "{:<34} {:<15} {:>4} {:>12} {:>12} {:>9}  null model",
+        "quantity", "zone", "CPU", "kernel", "twin", "error"
     );
     let mut hidden = 0;
     for row in &report.twin {
