@@ -160,13 +160,9 @@ fn zone(node: u8, kind: ZoneKind, start: u64, pages: u64) -> ZoneDesc {
 #[must_use]
 pub fn policy(text: &str) -> Policy {
     let (name, changes) = text.split_once(':').unwrap_or((text, ""));
-    let Some(mut policy) = preset::find(name) else {
-        panic!("no preset is called {name:?}")
-    };
+    let Some(mut policy) = preset::find(name) else { panic!("no preset is called {name:?}") };
     for change in changes.split(',').filter(|change| !change.is_empty()) {
-        let set = change
-            .split_once('=')
-            .map(|(key, value)| policy.set(key, value));
+        let set = change.split_once('=').map(|(key, value)| policy.set(key, value));
         assert_eq!(set, Some(Ok(())), "{change:?} in {text:?}");
     }
     assert_eq!(policy.check(), Ok(()), "{text:?}");

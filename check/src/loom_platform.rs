@@ -44,10 +44,9 @@ pub fn explore_bounded(preemptions: usize, test: impl Fn() + Send + Sync + 'stat
     model.preemption_bound = match std::env::var("PAGEYARD_LOOM_PREEMPTIONS").ok().as_deref() {
         None => Some(preemptions),
         Some("0" | "unbounded") => None,
-        Some(text) => Some(
-            text.parse()
-                .expect("PAGEYARD_LOOM_PREEMPTIONS is a number or `unbounded`"),
-        ),
+        Some(text) => {
+            Some(text.parse().expect("PAGEYARD_LOOM_PREEMPTIONS is a number or `unbounded`"))
+        }
     };
     let runs = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
@@ -103,8 +102,7 @@ impl Owned for Cells {
 
     fn set(&self, record: usize, field: Field, value: u32) {
         // SAFETY: as in `get`; `with_mut` also panics if a read is not ordered before us.
-        self.word(record, field)
-            .with_mut(|word| unsafe { *word = value });
+        self.word(record, field).with_mut(|word| unsafe { *word = value });
     }
 }
 
@@ -124,9 +122,7 @@ pub struct Atomics<A> {
 impl<A> Atomics<A> {
     fn new(spec: TableSpec, zero: impl Fn() -> A) -> Atomics<A> {
         let fields = usize::from(spec.fields);
-        let words = (0..spec.records * fields)
-            .map(|_| (zero(), AtomicU32::new(0)))
-            .collect();
+        let words = (0..spec.records * fields).map(|_| (zero(), AtomicU32::new(0))).collect();
         Atomics { words, fields }
     }
 
@@ -201,9 +197,7 @@ impl Platform for Loom {
 
     fn owned(&self, spec: TableSpec) -> Cells {
         let fields = usize::from(spec.fields);
-        let words = (0..spec.records * fields)
-            .map(|_| UnsafeCell::new(0))
-            .collect();
+        let words = (0..spec.records * fields).map(|_| UnsafeCell::new(0)).collect();
         Cells { words, fields }
     }
 

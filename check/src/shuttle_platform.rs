@@ -138,9 +138,7 @@ impl Platform for Shuttle {
 
     fn owned(&self, spec: TableSpec) -> Plain {
         let fields = usize::from(spec.fields);
-        let words = (0..spec.records * fields)
-            .map(|_| PlainU32::new(0))
-            .collect();
+        let words = (0..spec.records * fields).map(|_| PlainU32::new(0)).collect();
         Plain { words, fields }
     }
 
@@ -186,11 +184,7 @@ impl Machine for RandomOrder {
     }
 
     fn run(test: impl Fn() + Send + Sync + 'static) {
-        sample(
-            crate::settings::seed(),
-            crate::settings::schedules(BEHAVIOUR_SCHEDULES),
-            test,
-        );
+        sample(crate::settings::seed(), crate::settings::schedules(BEHAVIOUR_SCHEDULES), test);
     }
 
     fn on<R>(_: &Allocator<Shuttle>, cpu: CpuId, f: impl FnOnce() -> R) -> R {

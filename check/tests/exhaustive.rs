@@ -50,29 +50,19 @@ impl Bench {
         let allocator = layout.build_full(Seq::new(()), policy);
         make_exact(&allocator);
         set_caches(&allocator, 2, [2, 3, 4]);
-        Bench {
-            allocator,
-            model: Model::new(layout, policy),
-            blocks: Vec::new(),
-            cpu: CpuId(0),
-        }
+        Bench { allocator, model: Model::new(layout, policy), blocks: Vec::new(), cpu: CpuId(0) }
     }
 
     fn perform(&mut self, operation: Operation) {
         match operation {
             Operation::Alloc(order, mobility) => {
-                let request = Request {
-                    mobility,
-                    ..Request::kernel(order)
-                };
+                let request = Request { mobility, ..Request::kernel(order) };
                 match self.allocator.alloc(&request) {
                     Ok(pfn) => {
                         self.model.take(&self.allocator, &request, self.cpu, pfn);
                         self.blocks.push(pfn.0);
                     }
-                    Err(_) => self
-                        .model
-                        .refused(&self.allocator, &request, self.cpu, true),
+                    Err(_) => self.model.refused(&self.allocator, &request, self.cpu, true),
                 }
             }
             Operation::FreeOldest if !self.blocks.is_empty() => {
@@ -156,15 +146,8 @@ fn enumerate(text: &str, length_max: u32) {
             sequences += 1;
         }
     }
-    let expected = if length_max == LENGTH {
-        597_870
-    } else {
-        66_429
-    };
-    assert_eq!(
-        sequences, expected,
-        "nine operations, up to {length_max} of them"
-    );
+    let expected = if length_max == LENGTH { 597_870 } else { 66_429 };
+    assert_eq!(sequences, expected, "nine operations, up to {length_max} of them");
 }
 
 #[test]

@@ -42,16 +42,10 @@ fn expect_whole(yard: &Yard, allocator: &Yarded, policy_text: &str) {
     let model = Model::new(&layout, policy(policy_text));
     walk::everything(&model, allocator);
     let free = allocator.zone_count(ZONE, ZoneItem::FreePages);
-    let cached: u32 = layout
-        .cpus()
-        .map(|cpu| allocator.pcp_pages(ZONE, cpu))
-        .sum();
+    let cached: u32 = layout.cpus().map(|cpu| allocator.pcp_pages(ZONE, cpu)).sum();
     assert_eq!(free + i64::from(cached), 16);
     let count = |item| allocator.event_count(ZONE, item);
-    assert_eq!(
-        count(EventItem::PagesAllocated),
-        count(EventItem::PagesFreed)
-    );
+    assert_eq!(count(EventItem::PagesAllocated), count(EventItem::PagesFreed));
 }
 
 /// Runs a case for each guard; says how many interleavings there were.
@@ -123,10 +117,7 @@ fn two_cpus_free_buddies_past_their_limits() {
     cases("bulk frees", |allocator| {
         set_caches(allocator, 2, [1, 1, 1]);
         let pages = [take(allocator, 0), take(allocator, 0)];
-        vec![
-            job(move |a| a.free(pages[0], 0)),
-            job(move |a| a.free(pages[1], 0)),
-        ]
+        vec![job(move |a| a.free(pages[0], 0)), job(move |a| a.free(pages[1], 0))]
     });
 }
 
@@ -205,11 +196,7 @@ fn no_difference_is_lost_when_counters_are_folded() {
 /// Counts that spill race with a reader: it sees no more than happened, and all of it at rest.
 #[test]
 fn readers_of_event_counters_see_nothing_that_did_not_happen() {
-    for text in [
-        "linux-4.20:numa_threshold=1",
-        "linux-4.20:numa_stat=ordinary",
-        "linux-6.18",
-    ] {
+    for text in ["linux-4.20:numa_threshold=1", "linux-4.20:numa_stat=ordinary", "linux-6.18"] {
         let runs = explore(move || {
             let yard = Yard::small(text).caching(2, 8, 8);
             let allocator = yard.build::<EveryOrder>(ALL_FREE);
@@ -241,18 +228,11 @@ fn boosts_and_their_settling_race() {
         let yard = Yard::of("linux-6.18");
         let before = "blocks MMMM | M2: 0 4 16 20 | M3: 8 24";
         let allocator = yard.build::<EveryOrder>(before);
-        let low = Marks {
-            high: 1,
-            ..Marks::default()
-        };
+        let low = Marks { high: 1, ..Marks::default() };
         allocator.set_marks(ZONE, low);
         let mix = || {
             job(|a| {
-                a.alloc(&Request {
-                    no_marks: true,
-                    ..Request::kernel(0)
-                })
-                .expect("room");
+                a.alloc(&Request { no_marks: true, ..Request::kernel(0) }).expect("room");
             })
         };
         EveryOrder::together(&allocator, vec![mix(), mix()]);
@@ -293,11 +273,7 @@ fn a_load_before_a_store_hides_nothing() {
     let seen = Arc::new(std::sync::Mutex::new(std::collections::BTreeSet::new()));
     let found = Arc::clone(&seen);
     explore(move || {
-        let spec = pageyard::platform::TableSpec {
-            id: TableId::Zones,
-            records: 1,
-            fields: 1,
-        };
+        let spec = pageyard::platform::TableSpec { id: TableId::Zones, records: 1, fields: 1 };
         let table = Arc::new(Loom::default().shared(spec));
         let other = Arc::clone(&table);
         let writer = loom::thread::spawn(move || {
@@ -325,11 +301,7 @@ fn an_unlocked_write_to_an_owned_word_is_caught() {
     let write = |is_locked: bool| {
         refusal(move || {
             let platform = Loom::default();
-            let spec = |id| pageyard::platform::TableSpec {
-                id,
-                records: 1,
-                fields: 1,
-            };
+            let spec = |id| pageyard::platform::TableSpec { id, records: 1, fields: 1 };
             let table = Arc::new((
                 platform.owned(spec(TableId::Areas)),
                 platform.locks(spec(TableId::ZoneLocks)),
@@ -363,11 +335,7 @@ fn an_allocator_without_its_locks_is_caught() {
             let allocator = yard.layout().build(Loom { broken }, policy("linux-6.6"));
             make_exact(&allocator);
             set_caches(&allocator, 2, [2, 4, 4]);
-            text::read(
-                &allocator,
-                &yard.layout(),
-                "blocks MM | M3: 8 | M2: 4 | M0@1: 0 1 2 3",
-            );
+            text::read(&allocator, &yard.layout(), "blocks MM | M3: 8 | M2: 4 | M0@1: 0 1 2 3");
             let jobs = vec![
                 job(|a| a.drain_cpu(CpuId(1))),
                 job(|a| {

@@ -25,10 +25,6 @@ fn the_allocator_agrees_with_the_model() {
     }
     assert!(!failed, "see the report above");
     if operations >= OPERATIONS {
-        assert_eq!(
-            reach.missing(),
-            Vec::<&str>::new(),
-            "never met in {operations} operations"
-        );
+        assert_eq!(reach.missing(), Vec::<&str>::new(), "never met in {operations} operations");
     }
 }

@@ -26,9 +26,7 @@ type Pool = Arc<Mutex<Vec<(Pfn, Request)>>>;
 /// Two nodes of 64 pages, small caches, a random policy.
 fn build(rng: &mut Rng) -> (Arc<Allocator<Shuttle>>, Layout, draw::Drawn) {
     let mut layout = Layout::row(2, 64, 4, 3);
-    layout.cpu_nodes = (0..CPUS)
-        .map(|cpu| pageyard::NodeId(cpu as u8 % 2))
-        .collect();
+    layout.cpu_nodes = (0..CPUS).map(|cpu| pageyard::NodeId(cpu as u8 % 2)).collect();
     let policy = draw::policy(rng);
     let allocator = layout.build(RandomOrder::platform(), policy.policy);
     if rng.bool() {
@@ -52,10 +50,7 @@ fn request(rng: &mut Rng) -> Request {
         Request::atomic(rng.u8(..3)),
         Request::user(0),
     ][kind];
-    Request {
-        node: rng.bool().then(|| pageyard::NodeId(rng.u8(..2))),
-        ..base
-    }
+    Request { node: rng.bool().then(|| pageyard::NodeId(rng.u8(..2))), ..base }
 }
 
 /// What one CPU does; it may move to another CPU in between, as a thread does.
@@ -98,19 +93,13 @@ fn execution() -> String {
     });
     RandomOrder::together(&allocator, jobs.collect());
     let held = std::mem::take(&mut *pool.lock().expect("no panic"));
-    let line = format!(
-        "{policy} {:?}",
-        held.iter().map(|(pfn, _)| pfn.0).collect::<Vec<_>>()
-    );
+    let line = format!("{policy} {:?}", held.iter().map(|(pfn, _)| pfn.0).collect::<Vec<_>>());
     let mut model = Model::new(&layout, policy.policy);
     // High-atomic reserves may have come and gone.
     model.has_scars.fill(true);
     for (pfn, request) in held {
         let state = allocator.inspect(pfn).expect("in a zone");
-        assert_eq!(
-            (state.order, state.migratetype),
-            (request.order, request.mobility)
-        );
+        assert_eq!((state.order, state.migratetype), (request.order, request.mobility));
         model.hold(pfn, &request);
     }
     walk::everything(&model, &allocator);
@@ -135,9 +124,7 @@ fn the_same_seed_gives_the_same_schedules() {
     let lines = |seed| {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let into = Arc::clone(&lines);
-        sample(seed, 5, move || {
-            into.lock().expect("no panic").push(execution())
-        });
+        sample(seed, 5, move || into.lock().expect("no panic").push(execution()));
         let lines = lines.lock().expect("no panic");
         lines.clone()
     };
@@ -160,10 +147,7 @@ fn an_isolated_pageblock_empties_while_cpus_work() {
                 job
             })
             .collect();
-        jobs.insert(
-            0,
-            Box::new(|a| a.set_pageblock_type(Pfn(8), MigrateType::Isolate)),
-        );
+        jobs.insert(0, Box::new(|a| a.set_pageblock_type(Pfn(8), MigrateType::Isolate)));
         RandomOrder::together(&allocator, jobs);
         for (pfn, request) in pool.lock().expect("no panic").drain(..) {
             allocator.free(pfn, request.order);

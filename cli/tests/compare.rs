@@ -28,22 +28,13 @@ fn errors(output: &Output) -> String {
 
 #[test]
 fn the_same_policy_twice_changes_nothing() {
-    let output = compare(&[
-        "linux-5.17",
-        "linux-5.17",
-        "--json",
-        "--fail-if",
-        "abs refills>0%",
-    ]);
+    let output = compare(&["linux-5.17", "linux-5.17", "--json", "--fail-if", "abs refills>0%"]);
     assert_eq!(code(&output), 0, "{}", errors(&output));
     let answer: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let total = answer["total"].as_array().expect("changes");
     assert!(total.len() > 30, "{total:?}");
     for change in total {
-        assert!(
-            matches!(change["change_pct"].as_f64(), None | Some(0.0)),
-            "{change}"
-        );
+        assert!(matches!(change["change_pct"].as_f64(), None | Some(0.0)), "{change}");
         assert_eq!(change["from_zero"], false, "{change}");
         assert_eq!(change["reason"], Value::Null, "{change}");
     }
@@ -62,27 +53,13 @@ fn two_policies_differ_with_a_reason_and_the_same_bytes_every_time() {
     assert_eq!(recording["name"], "udpstream-6.18-2cpu");
     assert!(recording["twin"].is_array());
     let cut = |side: &str| recording[side]["cut_pages"].as_u64().expect("a count");
-    assert!(
-        cut("base") > 0,
-        "5.17 allows less than the recorded kernel held"
-    );
-    assert_eq!(
-        cut("head"),
-        0,
-        "the recorded kernel's own policy allows what it held"
-    );
+    assert!(cut("base") > 0, "5.17 allows less than the recorded kernel held");
+    assert_eq!(cut("head"), 0, "the recorded kernel's own policy allows what it held");
     let changes = recording["changes"].as_array().expect("changes");
-    let held = changes
-        .iter()
-        .find(|change| change["metric"] == "pcp_pages_mean");
+    let held = changes.iter().find(|change| change["metric"] == "pcp_pages_mean");
     let held = held.expect("the metric");
     assert_eq!(held["verdict"], "worse", "{held}");
-    assert!(
-        held["reason"]
-            .as_str()
-            .is_some_and(|why| why.contains("limits")),
-        "{held}"
-    );
+    assert!(held["reason"].as_str().is_some_and(|why| why.contains("limits")), "{held}");
 }
 
 #[test]
@@ -90,10 +67,7 @@ fn the_twin_stands_above_the_figures() {
     let output = compare(&["linux-5.17", "linux-5.18"]);
     assert_eq!(code(&output), 0, "{}", errors(&output));
     let text = String::from_utf8(output.stdout).expect("text");
-    let at = |what: &str| {
-        text.find(what)
-            .unwrap_or_else(|| panic!("{what} in {text}"))
-    };
+    let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} in {text}"));
     assert!(at("BASE  linux-5.17") < at("Can it be believed?"));
     assert!(at("Can it be believed?") < at("HEAD against BASE"));
     assert!(at("HEAD against BASE") < at("cut from the caches"));
@@ -108,20 +82,9 @@ fn a_broken_bound_is_exit_code_1_and_says_which() {
         text.contains("pcp_pages_mean changed by") && text.contains("all recordings"),
         "{text}"
     );
-    let args = [
-        "linux-5.17",
-        "linux-6.18",
-        "--fail-if",
-        "pcp_pages_mean>5%",
-        "--per-trace",
-    ];
+    let args = ["linux-5.17", "linux-6.18", "--fail-if", "pcp_pages_mean>5%", "--per-trace"];
     assert!(errors(&compare(&args)).contains("over udpstream-6.18-2cpu"));
-    let kept = compare(&[
-        "linux-5.17",
-        "linux-6.18",
-        "--fail-if",
-        "pcp_pages_mean<-5%",
-    ]);
+    let kept = compare(&["linux-5.17", "linux-6.18", "--fail-if", "pcp_pages_mean<-5%"]);
     assert_eq!(code(&kept), 0, "{}", errors(&kept));
 }
 
@@ -130,26 +93,13 @@ fn a_mistake_is_exit_code_2_and_says_what_to_do() {
     for (args, words) in [
         (vec!["linux-5.17", "linux-5.81"], "linux-5.81"),
         (vec!["linux-5.17", "linux-5.18:nokey=1"], "nokey"),
-        (
-            vec!["linux-5.17", "linux-5.18", "--fail-if", "zone_lock>5%"],
-            "did you mean zone_locks",
-        ),
-        (
-            vec!["linux-5.17", "linux-5.18", "--fail-if", "zone_locks>5"],
-            "per cent",
-        ),
-        (
-            vec!["linux-5.17", "linux-5.18", "--trace", "nowhere"],
-            "no such file or folder",
-        ),
+        (vec!["linux-5.17", "linux-5.18", "--fail-if", "zone_lock>5%"], "did you mean zone_locks"),
+        (vec!["linux-5.17", "linux-5.18", "--fail-if", "zone_locks>5"], "per cent"),
+        (vec!["linux-5.17", "linux-5.18", "--trace", "nowhere"], "no such file or folder"),
     ] {
         let output = compare(&args);
         assert_eq!(code(&output), 2, "{args:?}: {}", errors(&output));
-        assert!(
-            errors(&output).contains(words),
-            "{args:?}: {}",
-            errors(&output)
-        );
+        assert!(errors(&output).contains(words), "{args:?}: {}", errors(&output));
         assert!(output.stdout.is_empty(), "{args:?}");
     }
 }
@@ -160,11 +110,7 @@ fn a_foreign_file_is_named_and_the_others_are_still_compared() {
     let foreign = foreign.to_str().expect("a name");
     let output = compare(&["linux-5.17", "linux-5.18", "--trace", foreign]);
     assert_eq!(code(&output), 2);
-    assert!(
-        errors(&output).contains("Cargo.toml"),
-        "{}",
-        errors(&output)
-    );
+    assert!(errors(&output).contains("Cargo.toml"), "{}", errors(&output));
     let text = String::from_utf8(output.stdout).expect("text");
     assert!(text.contains("udpstream-6.18-2cpu: Linux"), "{text}");
     assert!(text.contains("NOT COMPARED"), "{text}");

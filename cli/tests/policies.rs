@@ -11,12 +11,7 @@ use serde_json::Value;
 fn policies(args: &[&str]) -> Output {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut command = Command::new(env!("CARGO_BIN_EXE_pageyard"));
-    command
-        .current_dir(root)
-        .arg("policies")
-        .args(args)
-        .output()
-        .unwrap()
+    command.current_dir(root).arg("policies").args(args).output().unwrap()
 }
 
 fn printed(args: &[&str]) -> String {
@@ -49,9 +44,7 @@ fn the_list_groups_releases_by_what_they_changed() {
     let text = printed(&["list"]);
     let line = |start: &str| {
         let found = text.lines().find(|line| line.starts_with(start));
-        found
-            .unwrap_or_else(|| panic!("no line {start}\n{text}"))
-            .to_string()
+        found.unwrap_or_else(|| panic!("no line {start}\n{text}")).to_string()
     };
     assert!(line("  linux-4.14 to 4.16").contains("oldest"));
     assert!(line("  linux-4.19 to 4.20").ends_with(" batch_cap_pages=256"));
@@ -69,12 +62,7 @@ fn the_list_groups_releases_by_what_they_changed() {
 fn the_list_as_json_leads_from_release_to_release() {
     let listed = json(&["list", "--json"]);
     let policies = listed["policies"].as_array().unwrap();
-    let count = |kind: &str| {
-        policies
-            .iter()
-            .filter(|policy| policy["kind"] == kind)
-            .count()
-    };
+    let count = |kind: &str| policies.iter().filter(|policy| policy["kind"] == kind).count();
     let releases = Release::all().count();
     assert_eq!((count("release"), count("stable")), (releases, releases));
     assert_eq!(count("proposal"), PROPOSALS.len());
@@ -96,10 +84,7 @@ fn the_list_as_json_leads_from_release_to_release() {
         };
         if name.ends_with('4') || policy["kind"] != "release" && policy["kind"] != "stable" {
             let same = json(&["diff", name, &base, "--json"]);
-            assert!(
-                same["differ"].as_array().unwrap().is_empty(),
-                "{name} is not {base}"
-            );
+            assert!(same["differ"].as_array().unwrap().is_empty(), "{name} is not {base}");
         }
     }
 }
@@ -116,11 +101,7 @@ fn a_policy_is_shown_key_by_key() {
         .collect();
     let keys: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
     assert_eq!(starts, keys);
-    for line in [
-        "takes 6*batch, low/cpus, auto",
-        "takes 4 to 65536",
-        "takes on, off",
-    ] {
+    for line in ["takes 6*batch, low/cpus, auto", "takes 4 to 65536", "takes on, off"] {
         assert!(text.lines().any(|known| known.trim() == line), "{line}");
     }
     assert!(text.contains("auto: moves between"));
@@ -137,13 +118,7 @@ fn a_policy_as_json_can_be_given_back() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|key| {
-            format!(
-                "{}={}",
-                key["key"].as_str().unwrap(),
-                key["value"].as_str().unwrap()
-            )
-        })
+        .map(|key| format!("{}={}", key["key"].as_str().unwrap(), key["value"].as_str().unwrap()))
         .collect();
     let name = format!("linux-4.14:{}", pairs.join(","));
     let same = printed(&["diff", "policies/short-hold.toml", &name]);
@@ -153,10 +128,7 @@ fn a_policy_as_json_can_be_given_back() {
 #[test]
 fn only_what_differs_is_told() {
     let text = printed(&["diff", "linux-6.15", "linux-6.16"]);
-    let rows: Vec<Vec<&str>> = text
-        .lines()
-        .map(|line| line.split_whitespace().collect())
-        .collect();
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     let expected = [
         vec!["key", "linux-6.15", "linux-6.16"],
         vec!["free_high_run", "batch", "batch+high_min/2"],
@@ -173,14 +145,8 @@ fn mistakes_are_named_with_what_was_meant() {
     refused(&["show", "linux-6.81"], "nearest: linux-6.1");
     refused(&["show", "6.18"], "nearest: linux-6.18)");
     refused(&["show", "linux-6.18:pcp_hihg=auto"], "nearest: pcp_high");
-    refused(
-        &["diff", "linux-6.18", "linux-6.18:pcp_high=much"],
-        "6*batch, low/cpus, auto",
-    );
-    refused(
-        &["show", "linux-6.18:prefetch=t0"],
-        "'prefetch' and 'collect'",
-    );
+    refused(&["diff", "linux-6.18", "linux-6.18:pcp_high=much"], "6*batch, low/cpus, auto");
+    refused(&["show", "linux-6.18:prefetch=t0"], "'prefetch' and 'collect'");
     refused(&["show", "no/such.toml"], "no/such.toml");
     refused(&["diff", "linux-6.18"], "required");
     refused(&[], "Usage");
@@ -198,11 +164,7 @@ fn a_bad_file_hides_neither_itself_nor_the_others() {
         (["list", "--"], "cannot be used: policies/torn.toml:1:"),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pageyard"));
-        let output = command
-            .current_dir(&folder)
-            .arg("policies")
-            .args(arguments)
-            .output();
+        let output = command.current_dir(&folder).arg("policies").args(arguments).output();
         let output = output.unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         assert_eq!(output.status.code(), Some(0));

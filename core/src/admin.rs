@@ -63,16 +63,7 @@ impl<P: Platform> Allocator<P> {
         self.with_pcp(zone, cpu, Site::PcpAdmin, |cache| {
             let size = self.pcp_size(cache);
             let high = if auto { size.high } else { high_max };
-            self.set_pcp_size(
-                cache,
-                &PcpSize {
-                    batch,
-                    high,
-                    high_min,
-                    high_max,
-                    ..size
-                },
-            );
+            self.set_pcp_size(cache, &PcpSize { batch, high, high_min, high_max, ..size });
         });
     }
 
@@ -81,13 +72,7 @@ impl<P: Platform> Allocator<P> {
     pub fn set_free_high_batch(&self, zone: ZoneId, cpu: CpuId, on: bool) {
         self.with_pcp(zone, cpu, Site::PcpAdmin, |cache| {
             let size = self.pcp_size(cache);
-            self.set_pcp_size(
-                cache,
-                &PcpSize {
-                    free_high_batch: on,
-                    ..size
-                },
-            );
+            self.set_pcp_size(cache, &PcpSize { free_high_batch: on, ..size });
         });
     }
 
@@ -96,13 +81,7 @@ impl<P: Platform> Allocator<P> {
     pub fn set_pcp_state(&self, zone: ZoneId, cpu: CpuId, state: PcpSize) {
         self.with_pcp(zone, cpu, Site::PcpAdmin, |cache| {
             let now = self.pcp_size(cache);
-            self.set_pcp_size(
-                cache,
-                &PcpSize {
-                    count: now.count,
-                    ..state
-                },
-            );
+            self.set_pcp_size(cache, &PcpSize { count: now.count, ..state });
         });
     }
 
@@ -111,13 +90,7 @@ impl<P: Platform> Allocator<P> {
         for cpu in (0..self.shape.cpus as u16).map(CpuId) {
             self.with_pcp(zone, cpu, Site::PcpAdmin, |cache| {
                 let size = self.pcp_size(cache);
-                let off = PcpSize {
-                    batch: 1,
-                    high: 0,
-                    high_min: 0,
-                    high_max: 0,
-                    ..size
-                };
+                let off = PcpSize { batch: 1, high: 0, high_min: 0, high_max: 0, ..size };
                 self.set_pcp_size(cache, &off);
             });
             self.drain_zone_cpu(zone, cpu);

@@ -161,20 +161,12 @@ impl<P: Platform> Allocator<P> {
 
     fn plan<'a>(&'a self, request: &'a Request) -> Option<Plan<'a>> {
         if request.order > self.shape.max_order {
-            self.platform.bug(crate::event::Bug::OrderTooLarge {
-                order: request.order,
-            });
+            self.platform.bug(crate::event::Bug::OrderTooLarge { order: request.order });
         }
         let cpu = self.platform.cpu();
         let node = request.node.unwrap_or_else(|| self.node_of(cpu));
         let zones = self.zonelists.of_node(node);
-        let mut plan = Plan {
-            request,
-            cpu,
-            node,
-            zones,
-            preferred: ZoneId(0),
-        };
+        let mut plan = Plan { request, cpu, node, zones, preferred: ZoneId(0) };
         plan.preferred = zones.iter().copied().find(|&zone| {
             self.zone(zone).kind <= request.highest
                 && (request.scope != Scope::ThisNode || self.zone(zone).node == node)
@@ -193,11 +185,7 @@ impl<P: Platform> Allocator<P> {
     }
 
     fn rights(&self, request: &Request, nofragment: bool) -> Rights {
-        Rights {
-            cma: request.may_use_cma(),
-            nofragment,
-            may_wake: request.may_wake,
-        }
+        Rights { cma: request.may_use_cma(), nofragment, may_wake: request.may_wake }
     }
 
     fn applies(&self, when: When, request: &Request, progress: u64) -> bool {
@@ -256,10 +244,7 @@ impl<P: Platform> Allocator<P> {
     fn wake(&self, plan: &Plan<'_>) {
         if plan.request.may_wake {
             let node = self.zone(plan.preferred).node;
-            self.platform.note(Event::Wake {
-                node,
-                order: plan.request.order,
-            });
+            self.platform.note(Event::Wake { node, order: plan.request.order });
         }
     }
 
@@ -314,30 +299,21 @@ impl<P: Platform> Allocator<P> {
     fn take_from(&self, plan: &Plan<'_>, zone: ZoneId, apart: bool) -> Option<Pfn> {
         let request = plan.request;
         let rights = self.rights(request, apart);
-        let cached = self
-            .pcp_list(request.order, request.mobility)
-            .and_then(|list| {
-                let entered = self.enter_pcp(zone, plan.cpu, Site::PcpAlloc, |cache| {
-                    self.pcp_end_free_run(cache);
-                    let (order, t) = (request.order, request.mobility);
-                    let page = self.pcp_take(cache, order, t, list, rights)?;
-                    self.set_state(page, PageKind::Allocated, order, t, plan.cpu);
-                    self.count_served(plan, zone, 1, Counting::UnderPcpLock(cache.record));
-                    self.platform.note(Event::PcpHit {
-                        zone,
-                        cpu: plan.cpu,
-                        order,
-                    });
-                    Some(page)
-                });
-                if entered.is_none() {
-                    self.platform.note(Event::PcpBusy {
-                        zone,
-                        cpu: plan.cpu,
-                    });
-                }
-                entered.flatten()
+        let cached = self.pcp_list(request.order, request.mobility).and_then(|list| {
+            let entered = self.enter_pcp(zone, plan.cpu, Site::PcpAlloc, |cache| {
+                self.pcp_end_free_run(cache);
+                let (order, t) = (request.order, request.mobility);
+                let page = self.pcp_take(cache, order, t, list, rights)?;
+                self.set_state(page, PageKind::Allocated, order, t, plan.cpu);
+                self.count_served(plan, zone, 1, Counting::UnderPcpLock(cache.record));
+                self.platform.note(Event::PcpHit { zone, cpu: plan.cpu, order });
+                Some(page)
             });
+            if entered.is_none() {
+                self.platform.note(Event::PcpBusy { zone, cpu: plan.cpu });
+            }
+            entered.flatten()
+        });
         let page = cached.or_else(|| self.take_direct(plan, zone, rights))?;
         self.wake_if_boosted(zone);
         if request.is_high_atomic() {
@@ -352,17 +328,13 @@ impl<P: Platform> Allocator<P> {
         let reserve = crate::types::MigrateType::HighAtomic;
         let page = self.with_zone(zone, plan.cpu, Site::Direct, |held| {
             let mut mode = Mode::Normal;
-            let first = request
-                .is_high_atomic()
-                .then(|| self.take_smallest(held, order, reserve));
+            let first = request.is_high_atomic().then(|| self.take_smallest(held, order, reserve));
             let page = first
                 .flatten()
                 .or_else(|| self.take(held, order, t, rights, &mut mode))
                 .or_else(|| {
                     let last_resort = request.oom_victim || request.non_block;
-                    last_resort
-                        .then(|| self.take_smallest(held, order, reserve))
-                        .flatten()
+                    last_resort.then(|| self.take_smallest(held, order, reserve)).flatten()
                 })?;
             self.hand_out(held, page, order, t, PageKind::Allocated);
             Some(page)

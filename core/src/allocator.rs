@@ -98,9 +98,7 @@ impl<P: Platform> Allocator<P> {
         };
         for (cpu, node) in geometry.cpu_nodes.iter().enumerate() {
             // Relaxed: the embedder shares the allocator only after `new` returned.
-            allocator
-                .cpus
-                .store(cpu, CPU_NODE, u32::from(node.0), Ordering::Relaxed);
+            allocator.cpus.store(cpu, CPU_NODE, u32::from(node.0), Ordering::Relaxed);
         }
         allocator.set_all_block_types();
         allocator.set_up_limits(geometry);
@@ -129,8 +127,7 @@ impl<P: Platform> Allocator<P> {
     fn set_all_block_types(&self) {
         for block in 0..self.shape.block_records {
             let movable = MigrateType::Movable as u32;
-            self.blocks
-                .store(block, Field(0), movable, Ordering::Relaxed);
+            self.blocks.store(block, Field(0), movable, Ordering::Relaxed);
         }
     }
 
@@ -147,11 +144,7 @@ impl<P: Platform> Allocator<P> {
     /// wrong.
     pub(crate) fn pcp_record(&self, zone: ZoneId, cpu: CpuId) -> usize {
         let cpu = usize::from(cpu.0);
-        let cpu = if cpu < self.shape.cpus {
-            cpu
-        } else {
-            cpu % self.shape.cpus
-        };
+        let cpu = if cpu < self.shape.cpus { cpu } else { cpu % self.shape.cpus };
         self.shape.pcp(zone, cpu)
     }
 
@@ -169,8 +162,7 @@ impl<P: Platform> Allocator<P> {
         site: Site,
         f: impl FnOnce(Held) -> R,
     ) -> R {
-        self.zone_locks
-            .with(usize::from(zone.0), site, || f(Held { zone, cpu }))
+        self.zone_locks.with(usize::from(zone.0), site, || f(Held { zone, cpu }))
     }
 }
 

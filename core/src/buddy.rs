@@ -23,11 +23,7 @@ pub(crate) enum End {
 impl<P: Platform> Allocator<P> {
     fn area_list(&self, held: Held, order: u8, migratetype: MigrateType) -> List<'_, P::Owned> {
         let head = self.shape.area(held.zone, order, migratetype as u8);
-        List {
-            heads: &self.areas,
-            head,
-            pages: &self.pages,
-        }
+        List { heads: &self.areas, head, pages: &self.pages }
     }
 
     /// First block of a list. Zone lock held.
@@ -37,12 +33,7 @@ impl<P: Platform> Allocator<P> {
 
     /// The block after this one on whatever list it is on. The lock of that list held.
     pub(crate) fn next_free(&self, page: usize) -> Option<usize> {
-        List {
-            heads: &self.areas,
-            head: 0,
-            pages: &self.pages,
-        }
-        .after(page)
+        List { heads: &self.areas, head: 0, pages: &self.pages }.after(page)
     }
 
     /// Puts a block on its list, without touching the page counters. Zone lock held.
@@ -67,11 +58,7 @@ impl<P: Platform> Allocator<P> {
 
     /// Takes a block off its list, without touching the page counters. Zone lock held.
     pub(crate) fn unlink_block(&self, held: Held, page: usize, order: u8, t: MigrateType) {
-        assert_eq!(
-            self.free_head(page),
-            Some((order, t)),
-            "a free list and a page disagree"
-        );
+        assert_eq!(self.free_head(page), Some((order, t)), "a free list and a page disagree");
         self.area_list(held, order, t).remove(page);
         self.clear_free_head(page);
         let blocks = self.free_blocks_hint(held.zone, order, t);
@@ -131,9 +118,7 @@ impl<P: Platform> Allocator<P> {
             if self.free_blocks_hint(held.zone, found, t) == 0 {
                 continue;
             }
-            let page = self
-                .first_free(held, found, t)
-                .expect("a counted block is on its list");
+            let page = self.first_free(held, found, t).expect("a counted block is on its list");
             self.take_block(held, page, found, t, order, t);
             return Some(page);
         }
@@ -163,10 +148,7 @@ impl<P: Platform> Allocator<P> {
     /// that single pages come out in ascending order.
     fn split(&self, held: Held, page: usize, from: u8, to: u8, t: MigrateType) {
         for order in (to..from).rev() {
-            self.platform.note(Event::Split {
-                zone: held.zone,
-                order: order + 1,
-            });
+            self.platform.note(Event::Split { zone: held.zone, order: order + 1 });
             self.link_block(held, page + (1 << order), order, t, End::Head);
         }
     }
@@ -183,11 +165,6 @@ impl<P: Platform> Allocator<P> {
         self.set_state(page, kind, order, t, held.cpu);
         let pfn = Pfn(self.zone(held.zone).pfn(page));
         let zone = held.zone;
-        self.platform.note(Event::ZoneTake {
-            zone,
-            pfn,
-            order,
-            migratetype: t,
-        });
+        self.platform.note(Event::ZoneTake { zone, pfn, order, migratetype: t });
     }
 }

@@ -99,12 +99,7 @@ impl<P: Platform> Allocator<P> {
     ) {
         self.set_block_type(zone, pfn, to);
         let pfn = Pfn(pfn & !((1 << self.shape.pageblock_order) - 1));
-        self.platform.note(Event::Retype {
-            zone: held.zone,
-            pfn,
-            from,
-            to,
-        });
+        self.platform.note(Event::Retype { zone: held.zone, pfn, from, to });
     }
 
     /// Rules B to D: takes the pageblock of a free block of another type, if it qualifies, and

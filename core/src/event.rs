@@ -26,36 +26,13 @@ pub enum Event {
     /// The pcp lock was held by somebody else; the zone was used instead.
     PcpBusy { zone: ZoneId, cpu: CpuId },
     /// A block left the free lists under the zone lock.
-    ZoneTake {
-        zone: ZoneId,
-        pfn: Pfn,
-        order: u8,
-        migratetype: MigrateType,
-    },
+    ZoneTake { zone: ZoneId, pfn: Pfn, order: u8, migratetype: MigrateType },
     /// A list was refilled: one hold of the zone lock.
-    Refill {
-        zone: ZoneId,
-        cpu: CpuId,
-        order: u8,
-        list: u8,
-        asked_blocks: u32,
-        got_blocks: u32,
-    },
+    Refill { zone: ZoneId, cpu: CpuId, order: u8, list: u8, asked_blocks: u32, got_blocks: u32 },
     /// A block went back from a per-CPU cache under the zone lock.
-    DrainBlock {
-        zone: ZoneId,
-        pfn: Pfn,
-        order: u8,
-        migratetype: MigrateType,
-    },
+    DrainBlock { zone: ZoneId, pfn: Pfn, order: u8, migratetype: MigrateType },
     /// A bulk free ended: one hold of the zone lock.
-    Drain {
-        zone: ZoneId,
-        cpu: CpuId,
-        pages: u32,
-        left_pages: u32,
-        cause: DrainCause,
-    },
+    Drain { zone: ZoneId, cpu: CpuId, pages: u32, left_pages: u32, cause: DrainCause },
     /// An allocation was served by the zone itself: one hold of the zone lock.
     Direct { zone: ZoneId, order: u8 },
     /// A free went to the zone itself: one hold of the zone lock.
@@ -75,12 +52,7 @@ pub enum Event {
         claimed: bool,
     },
     /// A pageblock changed its type.
-    Retype {
-        zone: ZoneId,
-        pfn: Pfn,
-        from: MigrateType,
-        to: MigrateType,
-    },
+    Retype { zone: ZoneId, pfn: Pfn, from: MigrateType, to: MigrateType },
     /// Marks of the zone were raised after types mixed.
     Boost { zone: ZoneId, boost_pages: u32 },
     /// Background reclaim of the node should run.
@@ -156,17 +128,9 @@ impl PageState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// Freed while it was free or in a per-CPU cache.
-    DoubleFree {
-        pfn: Pfn,
-        order: u8,
-        state: PageState,
-    },
+    DoubleFree { pfn: Pfn, order: u8, state: PageState },
     /// Freed with another order than it was allocated with.
-    WrongOrder {
-        pfn: Pfn,
-        order: u8,
-        state: PageState,
-    },
+    WrongOrder { pfn: Pfn, order: u8, state: PageState },
     /// Freed although no block that begins here was ever handed out.
     NeverAllocated { pfn: Pfn, order: u8 },
     /// Outside every zone of this allocator, or not aligned to its order.
@@ -192,11 +156,7 @@ impl core::fmt::Display for Bug {
                 pfn.0, state.last_cpu.0, state.order
             ),
             Bug::NeverAllocated { pfn, order } => {
-                write!(
-                    f,
-                    "pfn {:#x} (order {order}) freed, but it was never allocated",
-                    pfn.0
-                )
+                write!(f, "pfn {:#x} (order {order}) freed, but it was never allocated", pfn.0)
             }
             Bug::ForeignPage { pfn, order } => write!(
                 f,

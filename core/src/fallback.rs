@@ -125,11 +125,7 @@ impl<P: Platform> Allocator<P> {
 
     /// Lowest order at which a block of another type may be taken.
     fn min_order(&self, order: u8, rights: Rights) -> u8 {
-        if rights.nofragment {
-            order.max(self.shape.pageblock_order)
-        } else {
-            order
-        }
+        if rights.nofragment { order.max(self.shape.pageblock_order) } else { order }
     }
 
     /// Claims a pageblock, largest first; stops where blocks become too small to claim.
@@ -154,14 +150,7 @@ impl<P: Platform> Allocator<P> {
         let found =
             (order..=self.shape.max_order).find_map(|order| self.find_fallback(held, order, t))?;
         let page = self.first_free(held, found.order, found.migratetype)?;
-        self.take_block(
-            held,
-            page,
-            found.order,
-            found.migratetype,
-            order,
-            found.migratetype,
-        );
+        self.take_block(held, page, found.order, found.migratetype, order, found.migratetype);
         self.note_fallback(held, page, order, t, found, false);
         Some(page)
     }
@@ -192,14 +181,7 @@ impl<P: Platform> Allocator<P> {
             };
         }
         let page = self.first_free(held, found.order, found.migratetype)?;
-        self.take_block(
-            held,
-            page,
-            found.order,
-            found.migratetype,
-            order,
-            found.migratetype,
-        );
+        self.take_block(held, page, found.order, found.migratetype, order, found.migratetype);
         self.note_fallback(held, page, order, t, found, false);
         Some(page)
     }
@@ -270,9 +252,8 @@ impl<P: Platform> Allocator<P> {
     /// The preferred other type with a free block of exactly this order.
     pub(crate) fn find_fallback(&self, held: Held, order: u8, t: MigrateType) -> Option<Found> {
         let types = fallback_types(t);
-        let migratetype = types
-            .into_iter()
-            .find(|&t| self.free_blocks_hint(held.zone, order, t) > 0)?;
+        let migratetype =
+            types.into_iter().find(|&t| self.free_blocks_hint(held.zone, order, t) > 0)?;
         Some(Found { order, migratetype })
     }
 

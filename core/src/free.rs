@@ -86,36 +86,21 @@ impl<P: Platform> Allocator<P> {
         let FreeVerdict::Drain { pages, free_high } = verdict else {
             return None;
         };
-        let cause = if free_high {
-            DrainCause::FreeHigh
-        } else {
-            DrainCause::Limit
-        };
+        let cause = if free_high { DrainCause::FreeHigh } else { DrainCause::Limit };
         let chunk = self.chunk_pages(cache, self.policy.free_chunk);
         let freed = self.bulk_free(cache, pages.min(chunk), list, cause);
         let left = pages.saturating_sub(freed);
-        let rest = Rest {
-            pages: left,
-            list,
-            cause,
-        };
-        (left > 0 && self.policy.free_chunk != LockChunk::Whole)
-            .then_some(rest)
-            .or_else(|| {
-                self.clear_below_high(cache.zone);
-                None
-            })
+        let rest = Rest { pages: left, list, cause };
+        (left > 0 && self.policy.free_chunk != LockChunk::Whole).then_some(rest).or_else(|| {
+            self.clear_below_high(cache.zone);
+            None
+        })
     }
 
     /// 6.19 on: the rest of a bulk free, one chunk a hold; ends when the CPU changes or the
     /// cache is busy.
     fn free_rest(&self, zone: ZoneId, cpu: CpuId, rest: Option<Rest>) {
-        let Some(Rest {
-            mut pages,
-            list,
-            cause,
-        }) = rest
-        else {
+        let Some(Rest { mut pages, list, cause }) = rest else {
             return;
         };
         while pages > 0 && self.platform.cpu() == cpu {

@@ -103,11 +103,7 @@ impl core::fmt::Display for GeometryError {
                 "there must be 1 to 64 zones, none empty, spanning fewer than 2^32 - 1 pages",
             ),
             GeometryError::Overlap(zone) => {
-                write!(
-                    f,
-                    "zone {} begins before the zone in front of it ends",
-                    zone.0
-                )
+                write!(f, "zone {} begins before the zone in front of it ends", zone.0)
             }
             GeometryError::Policy(conflict) => conflict.fmt(f),
         }
@@ -218,9 +214,7 @@ impl Shape {
 
     #[inline]
     pub fn zone_of(&self, pfn: u64) -> Option<ZoneId> {
-        let at = self.zone[..self.zones]
-            .iter()
-            .position(|zone| zone.holds(pfn))?;
+        let at = self.zone[..self.zones].iter().position(|zone| zone.holds(pfn))?;
         Some(ZoneId(at as u8))
     }
 
@@ -259,23 +253,12 @@ impl Shape {
             TableId::ZoneLocks => (self.zones, 1),
             TableId::PcpLocks => (pcps, 1),
         };
-        TableSpec {
-            id,
-            records,
-            fields,
-        }
+        TableSpec { id, records, fields }
     }
 }
 
 fn check(geometry: &Geometry<'_>) -> Result<(), GeometryError> {
-    let Geometry {
-        max_order,
-        pageblock_order,
-        cpu_nodes,
-        nodes,
-        zones,
-        ..
-    } = *geometry;
+    let Geometry { max_order, pageblock_order, cpu_nodes, nodes, zones, .. } = *geometry;
     if usize::from(max_order) >= ORDERS_MAX || pageblock_order > max_order {
         return Err(GeometryError::Orders);
     }
@@ -288,9 +271,7 @@ fn check(geometry: &Geometry<'_>) -> Result<(), GeometryError> {
     if nodes.is_empty() || nodes.len() > NODES_MAX || !placed {
         return Err(GeometryError::Nodes);
     }
-    let spanned: u64 = zones
-        .iter()
-        .fold(0, |sum, zone| sum.saturating_add(zone.spanned_pages));
+    let spanned: u64 = zones.iter().fold(0, |sum, zone| sum.saturating_add(zone.spanned_pages));
     let empty = zones.iter().any(|zone| zone.spanned_pages == 0);
     let far = zones.iter().any(|zone| zone.start.0 > 1 << 52);
     if zones.is_empty() || zones.len() > ZONES_MAX || empty || far || spanned > (1 << 32) - 2 {

@@ -50,10 +50,7 @@ impl<P: Platform> Allocator<P> {
             }
             let pages = block.max(1 << order);
             self.set_zone_word(zone, RESERVED_HIGHATOMIC, reserved + pages);
-            self.platform.note(Event::HighAtomic {
-                zone,
-                reserved: true,
-            });
+            self.platform.note(Event::HighAtomic { zone, reserved: true });
         });
     }
 
@@ -98,10 +95,7 @@ impl<P: Platform> Allocator<P> {
                 }
                 self.move_free_pages(held, pfn, to)
             };
-            self.platform.note(Event::HighAtomic {
-                zone,
-                reserved: false,
-            });
+            self.platform.note(Event::HighAtomic { zone, reserved: false });
             moved > 0
         })
     }

@@ -142,10 +142,7 @@ impl Policy {
     /// The key is unknown or does not take the value. Pairs are not checked: see
     /// [`Policy::check`].
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SetError> {
-        let key = KEYS
-            .iter()
-            .find(|known| known.name == key)
-            .ok_or(SetError::UnknownKey)?;
+        let key = KEYS.iter().find(|known| known.name == key).ok_or(SetError::UnknownKey)?;
         match (key.set)(self, value) {
             true => Ok(()),
             false => Err(SetError::BadValue),
@@ -191,9 +188,7 @@ mod tests {
     fn impossible_pairs_name_both_keys() {
         let mut policy = Policy::linux(Release::new(6, 18));
         policy.set("prefetch", "t0").expect("a known value");
-        let conflict = policy
-            .check()
-            .expect_err("prefetch without choosing outside the lock");
+        let conflict = policy.check().expect_err("prefetch without choosing outside the lock");
         assert_eq!((conflict.key, conflict.other), ("prefetch", "collect"));
     }
 }

@@ -65,10 +65,7 @@ impl<P: Platform> Allocator<P> {
             }
             pfn = pfn.min(buddy_pfn);
             order += 1;
-            self.platform.note(Event::Merge {
-                zone: held.zone,
-                order,
-            });
+            self.platform.note(Event::Merge { zone: held.zone, order });
         }
         let end = match hint {
             Hint::ToTail => End::Tail,
@@ -170,12 +167,7 @@ impl<P: Platform> Allocator<P> {
             let at = pfn + (block << self.shape.pageblock_order);
             self.set_block_type(zone, at, to);
             let pfn = crate::types::Pfn(at);
-            self.platform.note(Event::Retype {
-                zone: held.zone,
-                pfn,
-                from,
-                to,
-            });
+            self.platform.note(Event::Retype { zone: held.zone, pfn, from, to });
         }
     }
 
@@ -188,8 +180,6 @@ impl<P: Platform> Allocator<P> {
         let combined = pfn & !(1 << order);
         let higher = combined ^ (1 << (order + 1));
         zone.holds_block(higher, order + 1)
-            && self
-                .free_head(zone.page(higher))
-                .is_some_and(|(o, _)| o == order + 1)
+            && self.free_head(zone.page(higher)).is_some_and(|(o, _)| o == order + 1)
     }
 }

@@ -50,13 +50,7 @@ impl<P: Platform> Allocator<P> {
         migratetype: MigrateType,
         last_cpu: CpuId,
     ) {
-        let word = PageState {
-            kind,
-            order,
-            migratetype,
-            last_cpu,
-        }
-        .pack();
+        let word = PageState { kind, order, migratetype, last_cpu }.pack();
         // Relaxed: handing the page over orders it, through a lock or by the embedder.
         self.states.store(page, STATE, word, Ordering::Relaxed);
     }
@@ -71,8 +65,7 @@ impl<P: Platform> Allocator<P> {
     pub(crate) fn set_block_type(&self, zone: &Zone, pfn: u64, migratetype: MigrateType) {
         let block = self.shape.block(zone, pfn);
         // Relaxed: readers without the zone lock take it as a hint.
-        self.blocks
-            .store(block, BLOCK_TYPE, migratetype as u32, Ordering::Relaxed);
+        self.blocks.store(block, BLOCK_TYPE, migratetype as u32, Ordering::Relaxed);
     }
 
     /// What a page is at the moment. Racy unless its holder asks.
@@ -107,10 +100,7 @@ impl<P: Platform> Allocator<P> {
     pub(crate) fn expect_kind(&self, zone: &Zone, page: usize, kind: PageKind) -> PageState {
         let state = self.state(page);
         if state.kind != kind {
-            self.platform.bug(Bug::ListMismatch {
-                pfn: Pfn(zone.pfn(page)),
-                state,
-            });
+            self.platform.bug(Bug::ListMismatch { pfn: Pfn(zone.pfn(page)), state });
         }
         state
     }

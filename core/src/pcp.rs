@@ -92,17 +92,12 @@ impl<P: Platform> Allocator<P> {
     ) -> R {
         let record = self.pcp_record(zone, owner);
         let cpu = self.platform.cpu();
-        self.pcp_locks
-            .with(record, site, || f(Cache { zone, cpu, record }))
+        self.pcp_locks.with(record, site, || f(Cache { zone, cpu, record }))
     }
 
     fn cache_list(&self, cache: Cache, list: u8) -> List<'_, P::Owned> {
         let head = cache.record * PCP_HEADS + usize::from(list);
-        List {
-            heads: &self.pcp_lists,
-            head,
-            pages: &self.pages,
-        }
+        List { heads: &self.pcp_lists, head, pages: &self.pages }
     }
 
     /// Pages in a cache. Racy without its lock: a hint.
@@ -112,8 +107,7 @@ impl<P: Platform> Allocator<P> {
 
     fn set_pcp_count(&self, cache: Cache, count: u32) {
         // Relaxed: written under the pcp lock; readers without it take it as a hint.
-        self.pcp_shared
-            .store(cache.record, COUNT, count, Ordering::Relaxed);
+        self.pcp_shared.store(cache.record, COUNT, count, Ordering::Relaxed);
     }
 
     pub(crate) fn pcp_size(&self, cache: Cache) -> PcpSize {
@@ -215,14 +209,7 @@ impl<P: Platform> Allocator<P> {
         });
         self.set_pcp_count(cache, size.count + (got << order));
         let Cache { zone, cpu, .. } = cache;
-        let event = Event::Refill {
-            zone,
-            cpu,
-            order,
-            list,
-            asked_blocks: asked,
-            got_blocks: got,
-        };
+        let event = Event::Refill { zone, cpu, order, list, asked_blocks: asked, got_blocks: got };
         self.platform.note(event);
     }
 
@@ -274,13 +261,7 @@ impl<P: Platform> Allocator<P> {
         };
         self.set_pcp_count(cache, count - freed);
         let left_pages = count - freed;
-        self.platform.note(Event::Drain {
-            zone,
-            cpu,
-            pages: freed,
-            left_pages,
-            cause,
-        });
+        self.platform.note(Event::Drain { zone, cpu, pages: freed, left_pages, cause });
         freed
     }
 
@@ -337,11 +318,7 @@ impl<P: Platform> Allocator<P> {
         let mut freed = 0;
         let round_robin = self.policy.bulk_order == BulkOrder::RoundRobin;
         // The single pass visits the list just freed to first; the rounds begin after list 0.
-        let mut at = if round_robin {
-            0
-        } else {
-            (usize::from(list) + lists - 1) % lists
-        };
+        let mut at = if round_robin { 0 } else { (usize::from(list) + lists - 1) % lists };
         let mut quota = 0usize;
         while left > 0 {
             let mut empty = 0;

@@ -13,10 +13,7 @@ pub trait Choice: Copy + PartialEq + 'static {
 
     /// The name of this value.
     fn name(self) -> &'static str {
-        Self::NAMED
-            .iter()
-            .find(|(value, _)| *value == self)
-            .map_or("?", |(_, name)| name)
+        Self::NAMED.iter().find(|(value, _)| *value == self).map_or("?", |(_, name)| name)
     }
 }
 
@@ -310,11 +307,7 @@ impl core::fmt::Display for Conflict {
         if self.key == self.other {
             write!(f, "policy key '{}': {}", self.key, self.why)
         } else {
-            write!(
-                f,
-                "policy keys '{}' and '{}': {}",
-                self.key, self.other, self.why
-            )
+            write!(f, "policy keys '{}' and '{}': {}", self.key, self.other, self.why)
         }
     }
 }
@@ -322,12 +315,7 @@ impl core::fmt::Display for Conflict {
 impl core::error::Error for Conflict {}
 
 /// A rule that no policy may break: whether one does, the two keys, and why not.
-type Rule = (
-    fn(&Policy) -> bool,
-    &'static str,
-    &'static str,
-    &'static str,
-);
+type Rule = (fn(&Policy) -> bool, &'static str, &'static str, &'static str);
 
 /// Settings that contradict each other, and ranges (one key named twice).
 const RULES: &[Rule] = &[
@@ -403,12 +391,7 @@ const RULES: &[Rule] = &[
         "batch_pages",
         "must be at most 16384 pages (0 computes it)",
     ),
-    (
-        |p| p.scale_max > 6,
-        "scale_max",
-        "scale_max",
-        "must lie in 0..=6",
-    ),
+    (|p| p.scale_max > 6, "scale_max", "scale_max", "must lie in 0..=6"),
     (
         |p| p.high_fraction != 0 && p.high_fraction < 8,
         "high_fraction",

@@ -19,17 +19,9 @@ pub struct Release {
 }
 
 /// First release with a preset.
-pub const RELEASE_MIN: Release = Release {
-    major: 4,
-    minor: 14,
-    stable: false,
-};
+pub const RELEASE_MIN: Release = Release { major: 4, minor: 14, stable: false };
 /// Last release with a preset.
-pub const RELEASE_MAX: Release = Release {
-    major: 6,
-    minor: 19,
-    stable: true,
-};
+pub const RELEASE_MAX: Release = Release { major: 6, minor: 19, stable: true };
 /// Last minor release of 4.x and 5.x.
 const LAST_MINOR: [(u16, u16); 3] = [(4, 20), (5, 19), (6, 19)];
 
@@ -37,11 +29,7 @@ impl Release {
     /// The release `major.minor` without stable fixes.
     #[must_use]
     pub const fn new(major: u16, minor: u16) -> Release {
-        Release {
-            major,
-            minor,
-            stable: false,
-        }
+        Release { major, minor, stable: false }
     }
 
     /// True if it is `major.minor` or later.
@@ -54,9 +42,7 @@ impl Release {
     #[must_use]
     pub fn exists(self) -> bool {
         self.since(4, 14)
-            && LAST_MINOR
-                .iter()
-                .any(|&(major, minor)| self.major == major && self.minor <= minor)
+            && LAST_MINOR.iter().any(|&(major, minor)| self.major == major && self.minor <= minor)
     }
 
     /// Every release with a preset, oldest first, without stable fixes.
@@ -83,23 +69,13 @@ impl Release {
             None => 0,
         };
         let distribution = suffix.starts_with('-') && !suffix.starts_with("-rc");
-        Some(Release {
-            major,
-            minor,
-            stable: patch > 0 || (distribution && minor > 0),
-        })
+        Some(Release { major, minor, stable: patch > 0 || (distribution && minor > 0) })
     }
 }
 
 impl core::fmt::Display for Release {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(
-            f,
-            "linux-{}.{}{}",
-            self.major,
-            self.minor,
-            if self.stable { ".N" } else { "" }
-        )
+        write!(f, "linux-{}.{}{}", self.major, self.minor, if self.stable { ".N" } else { "" })
     }
 }
 
@@ -360,16 +336,7 @@ mod tests {
     /// free_high, collect, bulk order, fallback, chunk.
     #[test]
     fn presets_match_the_twelve_rows() {
-        type Row = (
-            u32,
-            PcpHigh,
-            PcpLists,
-            AllocScale,
-            FreeScale,
-            FreeHigh,
-            Collect,
-            Fallback,
-        );
+        type Row = (u32, PcpHigh, PcpLists, AllocScale, FreeScale, FreeHigh, Collect, Fallback);
         type Span = ((u16, u16), (u16, u16), Row);
         let row = |release: Release| -> Row {
             let p = Policy::linux(release);
@@ -409,14 +376,8 @@ mod tests {
         let mut seen = 0;
         for release in Release::all() {
             let number = (release.major, release.minor);
-            let expected = table
-                .iter()
-                .find(|(from, to, _)| (*from..=*to).contains(&number));
-            assert_eq!(
-                row(release),
-                expected.expect("a row for every release").2,
-                "{release}"
-            );
+            let expected = table.iter().find(|(from, to, _)| (*from..=*to).contains(&number));
+            assert_eq!(row(release), expected.expect("a row for every release").2, "{release}");
             seen += 1;
         }
         assert_eq!(seen, 7 + 20 + 20);
@@ -456,22 +417,8 @@ mod tests {
     #[test]
     fn kernels_name_their_release() {
         let parsed = |text| Release::parse(text).expect(text);
-        assert_eq!(
-            parsed("6.18.44-fc-v657"),
-            Release {
-                major: 6,
-                minor: 18,
-                stable: true
-            }
-        );
-        assert_eq!(
-            parsed("6.1.0-56-cloud-amd64"),
-            Release {
-                major: 6,
-                minor: 1,
-                stable: true
-            }
-        );
+        assert_eq!(parsed("6.18.44-fc-v657"), Release { major: 6, minor: 18, stable: true });
+        assert_eq!(parsed("6.1.0-56-cloud-amd64"), Release { major: 6, minor: 1, stable: true });
         assert_eq!(parsed("5.17.0"), Release::new(5, 17));
         assert_eq!(parsed("6.19-rc3"), Release::new(6, 19));
         assert_eq!(Release::parse("six"), None);

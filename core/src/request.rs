@@ -81,12 +81,7 @@ impl Request {
     /// Kernel memory that cannot wait (`GFP_ATOMIC`).
     #[must_use]
     pub const fn atomic(order: u8) -> Request {
-        Request {
-            may_wait: false,
-            high_priority: true,
-            non_block: true,
-            ..Request::kernel(order)
-        }
+        Request { may_wait: false, high_priority: true, non_block: true, ..Request::kernel(order) }
     }
 
     /// May take from, and make, high-atomic reserves.

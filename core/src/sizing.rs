@@ -117,10 +117,9 @@ impl PcpSize {
             self.alloc_factor >>= 1;
         }
         match policy.free_scale {
-            FreeScale::None if self.count >= self.high => FreeVerdict::Drain {
-                pages: self.batch.min(self.count),
-                free_high: false,
-            },
+            FreeScale::None if self.count >= self.high => {
+                FreeVerdict::Drain { pages: self.batch.min(self.count), free_high: false }
+            }
             FreeScale::None => FreeVerdict::Keep,
             FreeScale::Factor => self.on_free_factor(policy, order, pressure),
             FreeScale::Count => self.on_free_count(policy, order, pressure),
@@ -144,16 +143,10 @@ impl PcpSize {
             return FreeVerdict::Keep;
         }
         if free_high {
-            return FreeVerdict::Drain {
-                pages: self.count,
-                free_high,
-            };
+            return FreeVerdict::Drain { pages: self.count, free_high };
         }
         if limit < self.batch {
-            return FreeVerdict::Drain {
-                pages: 1,
-                free_high,
-            };
+            return FreeVerdict::Drain { pages: 1, free_high };
         }
         let most = limit - self.batch;
         let scaled = self.batch.checked_shl(self.free_run).unwrap_or(u32::MAX);
@@ -250,12 +243,7 @@ mod tests {
     use crate::preset::Release;
 
     fn v6_18() -> (Policy, PcpSize) {
-        let size = PcpSize {
-            batch: 63,
-            high_min: 7379,
-            high_max: 112_640,
-            ..PcpSize::default()
-        };
+        let size = PcpSize { batch: 63, high_min: 7379, high_max: 112_640, ..PcpSize::default() };
         (Policy::linux(Release::new(6, 18)), size)
     }
 
@@ -292,44 +280,22 @@ mod tests {
     #[test]
     fn linux_5_13_frees_one_batch_at_six_batches() {
         let policy = Policy::linux(Release::new(5, 13));
-        let mut size = PcpSize {
-            count: 377,
-            batch: 63,
-            high: 378,
-            ..PcpSize::default()
-        };
-        assert_eq!(
-            size.on_free(&policy, 0, Pressure::default()),
-            FreeVerdict::Keep
-        );
+        let mut size = PcpSize { count: 377, batch: 63, high: 378, ..PcpSize::default() };
+        assert_eq!(size.on_free(&policy, 0, Pressure::default()), FreeVerdict::Keep);
         size.count = 378;
-        let verdict = FreeVerdict::Drain {
-            pages: 63,
-            free_high: false,
-        };
+        let verdict = FreeVerdict::Drain { pages: 63, free_high: false };
         assert_eq!(size.on_free(&policy, 0, Pressure::default()), verdict);
     }
 
     #[test]
     fn free_high_variants_differ_in_what_they_leave() {
         let drain = |limit: FreeHighLimit, count: u32| {
-            let policy = Policy {
-                free_high_limit: limit,
-                ..Policy::linux(Release::new(5, 18))
-            };
-            let mut size = PcpSize {
-                count,
-                batch: 63,
-                high: 7379,
-                free_run: 1,
-                ..PcpSize::default()
-            };
+            let policy = Policy { free_high_limit: limit, ..Policy::linux(Release::new(5, 18)) };
+            let mut size =
+                PcpSize { count, batch: 63, high: 7379, free_run: 1, ..PcpSize::default() };
             size.on_free(&policy, 2, Pressure::default())
         };
-        let all = |pages| FreeVerdict::Drain {
-            pages,
-            free_high: true,
-        };
+        let all = |pages| FreeVerdict::Drain { pages, free_high: true };
         assert_eq!(drain(FreeHighLimit::Zero, 4), all(4));
         assert_eq!(drain(FreeHighLimit::Batch, 62), FreeVerdict::Keep);
         assert_eq!(drain(FreeHighLimit::Batch, 64), all(64));
@@ -339,16 +305,8 @@ mod tests {
 
     #[test]
     fn stable_6_1_stops_doubling_at_992() {
-        let policy = Policy::linux(Release {
-            stable: true,
-            ..Release::new(6, 1)
-        });
-        let mut size = PcpSize {
-            batch: 31,
-            high: 2334,
-            free_run: 0,
-            ..PcpSize::default()
-        };
+        let policy = Policy::linux(Release { stable: true, ..Release::new(6, 1) });
+        let mut size = PcpSize { batch: 31, high: 2334, free_run: 0, ..PcpSize::default() };
         let mut largest = 0;
         for _ in 0..12 {
             size.count = 2334;
@@ -364,10 +322,7 @@ mod tests {
     fn a_disabled_cache_keeps_nothing() {
         let (policy, mut size) = v6_18();
         (size.batch, size.high_min, size.high_max, size.count) = (1, 0, 0, 1);
-        let verdict = FreeVerdict::Drain {
-            pages: 1,
-            free_high: false,
-        };
+        let verdict = FreeVerdict::Drain { pages: 1, free_high: false };
         assert_eq!(size.on_free(&policy, 0, Pressure::default()), verdict);
         assert_eq!(size.refill_blocks(&policy, 0, Pressure::default()), 1);
     }

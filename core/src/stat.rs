@@ -77,9 +77,7 @@ impl<P: Platform> Allocator<P> {
         let pcp = self.pcp_record(zone, cpu);
         let field = Field(item as u8);
         // Relaxed throughout: the zone lock orders writers; readers accept a moment's staleness.
-        let before = self
-            .stat_diffs
-            .add(pcp, field, delta as u32, Ordering::Relaxed) as i32;
+        let before = self.stat_diffs.add(pcp, field, delta as u32, Ordering::Relaxed) as i32;
         let threshold = self.stat_threshold(zone) as i32;
         if (before + delta).abs() > threshold {
             self.spill_zone(zone, pcp, field);
@@ -91,34 +89,26 @@ impl<P: Platform> Allocator<P> {
         let diff = self.stat_diffs.swap(pcp, field, 0, Ordering::Relaxed) as i32;
         if diff != 0 {
             let wide = i64::from(diff) as u64;
-            self.stat_totals
-                .add(usize::from(zone.0), field, wide, Ordering::Relaxed);
+            self.stat_totals.add(usize::from(zone.0), field, wide, Ordering::Relaxed);
             self.platform.note(Event::CounterSpill { zone });
         }
     }
 
     /// A zone counter as a watermark test reads it: cheap, off by what CPUs still hold.
     pub(crate) fn zone_count_cheap(&self, zone: ZoneId, item: ZoneItem) -> i64 {
-        (self
-            .stat_totals
-            .peek(usize::from(zone.0), Field(item as u8)) as i64)
-            .max(0)
+        (self.stat_totals.peek(usize::from(zone.0), Field(item as u8)) as i64).max(0)
     }
 
     /// A zone counter with every CPU's difference summed.
     #[must_use]
     pub fn zone_count(&self, zone: ZoneId, item: ZoneItem) -> i64 {
         let field = Field(item as u8);
-        let mut sum = self
-            .stat_totals
-            .load(usize::from(zone.0), field, Ordering::Relaxed) as i64;
+        let mut sum = self.stat_totals.load(usize::from(zone.0), field, Ordering::Relaxed) as i64;
         for cpu in 0..self.shape.cpus {
             let diff = self.stat_diffs.peek(self.shape.pcp(zone, cpu), field) as i32;
             sum += i64::from(diff);
         }
-        self.platform.note(Event::CounterRead {
-            words: self.shape.cpus as u32,
-        });
+        self.platform.note(Event::CounterRead { words: self.shape.cpus as u32 });
         sum
     }
 
@@ -126,11 +116,7 @@ impl<P: Platform> Allocator<P> {
     pub(crate) fn fold_zone_counts(&self, zone: ZoneId, cpu: CpuId) -> bool {
         let pcp = self.pcp_record(zone, cpu);
         let mut changed = false;
-        for item in [
-            ZoneItem::FreePages,
-            ZoneItem::FreePagesBlocks,
-            ZoneItem::FreeCma,
-        ] {
+        for item in [ZoneItem::FreePages, ZoneItem::FreePagesBlocks, ZoneItem::FreeCma] {
             let field = Field(item as u8);
             if self.stat_diffs.peek(pcp, field) != 0 {
                 self.spill_zone(zone, pcp, field);
@@ -150,8 +136,7 @@ impl<P: Platform> Allocator<P> {
         let field = Field(item as u8);
         let Counting::UnderPcpLock(pcp) = by else {
             // Relaxed: a count orders nothing.
-            self.event_totals
-                .add(usize::from(zone.0), field, delta, Ordering::Relaxed);
+            self.event_totals.add(usize::from(zone.0), field, delta, Ordering::Relaxed);
             return;
         };
         let sum = self.event_diffs.peek(pcp, field).wrapping_add(delta);
@@ -180,8 +165,7 @@ impl<P: Platform> Allocator<P> {
         }
         let spilled = sum.wrapping_sub(keep as u64);
         // Relaxed: a count orders nothing.
-        self.event_totals
-            .add(usize::from(zone.0), field, spilled, Ordering::Relaxed);
+        self.event_totals.add(usize::from(zone.0), field, spilled, Ordering::Relaxed);
         self.platform.note(Event::CounterSpill { zone });
         keep as u64
     }
@@ -190,16 +174,12 @@ impl<P: Platform> Allocator<P> {
     #[must_use]
     pub fn event_count(&self, zone: ZoneId, item: EventItem) -> u64 {
         let field = Field(item as u8);
-        let mut sum = self
-            .event_totals
-            .load(usize::from(zone.0), field, Ordering::Relaxed);
+        let mut sum = self.event_totals.load(usize::from(zone.0), field, Ordering::Relaxed);
         for cpu in 0..self.shape.cpus {
             let pcp = self.shape.pcp(zone, cpu);
             sum = sum.wrapping_add(self.event_diffs.peek(pcp, field));
         }
-        self.platform.note(Event::CounterRead {
-            words: self.shape.cpus as u32,
-        });
+        self.platform.note(Event::CounterRead { words: self.shape.cpus as u32 });
         sum
     }
 
@@ -225,11 +205,7 @@ impl<P: Platform> Allocator<P> {
             self.platform.note(Event::RemoteNode { zone, preferred });
         }
         let local = node == self.node_of(cpu);
-        let item = if local {
-            EventItem::NumaLocal
-        } else {
-            EventItem::NumaOther
-        };
+        let item = if local { EventItem::NumaLocal } else { EventItem::NumaOther };
         self.count_event(zone, item, n, counting);
     }
 }

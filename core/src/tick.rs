@@ -26,8 +26,7 @@ impl<P: Platform> Allocator<P> {
         let record = self.pcp_record(zone, cpu);
         // Relaxed: the owner drains now or at its next tick; both are fine.
         if self.pcp_shared.peek(record, DRAIN_ASKED) != 0 {
-            self.pcp_shared
-                .store(record, DRAIN_ASKED, 0, Ordering::Relaxed);
+            self.pcp_shared.store(record, DRAIN_ASKED, 0, Ordering::Relaxed);
             self.drain_zone_cpu(zone, cpu);
         }
         let changed = self.fold_zone_counts(zone, cpu);
@@ -127,8 +126,7 @@ impl<P: Platform> Allocator<P> {
                     self.drain_zone_cpu(zone, cpu);
                 } else {
                     // Relaxed: a request, not a hand-over.
-                    self.pcp_shared
-                        .store(record, DRAIN_ASKED, 1, Ordering::Relaxed);
+                    self.pcp_shared.store(record, DRAIN_ASKED, 1, Ordering::Relaxed);
                 }
             }
         }

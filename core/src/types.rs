@@ -123,12 +123,8 @@ pub enum ZoneKind {
 
 impl ZoneKind {
     /// Every kind, lowest first.
-    pub const ALL: [ZoneKind; 4] = [
-        ZoneKind::Dma,
-        ZoneKind::Dma32,
-        ZoneKind::Normal,
-        ZoneKind::Movable,
-    ];
+    pub const ALL: [ZoneKind; 4] =
+        [ZoneKind::Dma, ZoneKind::Dma32, ZoneKind::Normal, ZoneKind::Movable];
 
     /// Name as `/proc/zoneinfo` prints it.
     #[must_use]

@@ -70,8 +70,7 @@ impl<P: Platform> Allocator<P> {
     pub fn pcp_head(&self, zone: ZoneId, cpu: CpuId, list: u8) -> Option<Pfn> {
         let span = *self.zone(zone);
         self.with_pcp(zone, cpu, Site::PcpAdmin, |cache| {
-            self.first_cached(cache, list)
-                .map(|page| Pfn(span.pfn(page)))
+            self.first_cached(cache, list).map(|page| Pfn(span.pfn(page)))
         })
     }
 
@@ -90,10 +89,7 @@ impl<P: Platform> Allocator<P> {
             for (list, blocks) in blocks.iter_mut().enumerate() {
                 self.walk_list(cache, list as u8, |_| *blocks += 1);
             }
-            PcpView {
-                size: self.pcp_size(cache),
-                blocks,
-            }
+            PcpView { size: self.pcp_size(cache), blocks }
         })
     }
 
@@ -142,9 +138,7 @@ impl<P: Platform> Allocator<P> {
     pub fn seed_pcp(&self, cpu: CpuId, pfn: Pfn, order: u8, migratetype: MigrateType) {
         let zone = self.seed_zone(pfn, order);
         let page = self.zone(zone).page(pfn.0);
-        let list = self
-            .pcp_list(order, migratetype)
-            .expect("the order is cached");
+        let list = self.pcp_list(order, migratetype).expect("the order is cached");
         self.with_pcp(zone, cpu, Site::PcpAdmin, |cache| {
             self.pcp_put_last(cache, page, order, migratetype, list);
         });
@@ -162,10 +156,7 @@ impl<P: Platform> Allocator<P> {
 
     fn seed_zone(&self, pfn: Pfn, order: u8) -> ZoneId {
         let zone = self.shape.zone_of(pfn.0).expect("the block lies in a zone");
-        assert!(
-            self.zone(zone).holds_block(pfn.0, order),
-            "the block lies in one zone"
-        );
+        assert!(self.zone(zone).holds_block(pfn.0, order), "the block lies in one zone");
         assert_eq!(pfn.0 & ((1 << order) - 1), 0, "the block is aligned");
         zone
     }

@@ -42,30 +42,17 @@ pub fn marks(
     movable_zone: bool,
 ) -> Marks {
     let share = pages_min * managed / lowmem_managed.max(1);
-    let min = if movable_zone {
-        (managed / 1024).clamp(32, 128)
-    } else {
-        share
-    };
+    let min = if movable_zone { (managed / 1024).clamp(32, 128) } else { share };
     let step = (share / 4).max(managed * scale_factor / 10_000);
     let at = |steps: u64| (min + steps * step).min(u64::from(u32::MAX)) as u32;
-    Marks {
-        min: at(0),
-        low: at(1),
-        high: at(2),
-        promo: at(3),
-    }
+    Marks { min: at(0), low: at(1), high: at(2), promo: at(3) }
 }
 
 /// Pages of a zone that a request for a higher zone may not use: pages of the zones above it up
 /// to the one requested, divided by the ratio of this zone (0: no reserve).
 #[must_use]
 pub fn lowmem_reserve(managed_above: u64, ratio: u32) -> u64 {
-    if ratio == 0 {
-        0
-    } else {
-        managed_above / u64::from(ratio)
-    }
+    if ratio == 0 { 0 } else { managed_above / u64::from(ratio) }
 }
 
 /// Batch of a zone: a quarter of its thousandth part, capped, rounded to 2^n - 1 so that batches
@@ -134,11 +121,7 @@ pub fn stat_threshold(online_cpus: u32, managed: u64) -> u32 {
 #[must_use]
 pub fn drift_mark(marks: Marks, online_cpus: u32, threshold: u32) -> u32 {
     let drift = online_cpus * threshold;
-    if drift > marks.low - marks.min {
-        marks.high + drift
-    } else {
-        0
-    }
+    if drift > marks.low - marks.min { marks.high + drift } else { 0 }
 }
 
 /// Threshold while background reclaim is awake, for zones with a drift mark.
@@ -176,18 +159,12 @@ pub fn unusable_index(free_blocks: &[u64], order: u8) -> u64 {
 /// Free pages behind counts of free blocks.
 #[must_use]
 pub fn free_pages(free_blocks: &[u64]) -> u64 {
-    free_blocks
-        .iter()
-        .enumerate()
-        .map(|(order, blocks)| blocks << order)
-        .sum()
+    free_blocks.iter().enumerate().map(|(order, blocks)| blocks << order).sum()
 }
 
 fn suitable_blocks(free_blocks: &[u64], order: u8) -> u64 {
     let larger = free_blocks.iter().enumerate().skip(usize::from(order));
-    larger
-        .map(|(o, blocks)| blocks << (o - usize::from(order)))
-        .sum()
+    larger.map(|(o, blocks)| blocks << (o - usize::from(order))).sum()
 }
 
 #[cfg(test)]
@@ -218,12 +195,7 @@ mod tests {
     #[test]
     fn batch_and_limits_of_a_running_6_18() {
         let policy = Policy::linux(Release::new(6, 18));
-        let at = |managed, low| {
-            (
-                batch(&policy, managed),
-                pcp_limits(&policy, managed, low, 2),
-            )
-        };
+        let at = |managed, low| (batch(&policy, managed), pcp_limits(&policy, managed, low, 2));
         assert_eq!(at(3840, 28), (1, (14, 240)));
         assert_eq!(at(772_917, 5951), (63, (2975, 48_307)));
         assert_eq!(at(1_966_080, 15_138), (63, (7569, 122_880)));
@@ -232,10 +204,9 @@ mod tests {
     #[test]
     fn batch_table_of_both_caps() {
         let mib = |megabytes: u64| megabytes * 256;
-        for (release, expected) in [
-            ((4, 18), [1, 3, 7, 15, 31, 31]),
-            ((4, 19), [1, 3, 7, 15, 31, 63]),
-        ] {
+        for (release, expected) in
+            [((4, 18), [1, 3, 7, 15, 31, 31]), ((4, 19), [1, 3, 7, 15, 31, 63])]
+        {
             let policy = Policy::linux(Release::new(release.0, release.1));
             let got = [16, 64, 128, 256, 512, 1024].map(|size| batch(&policy, mib(size)));
             assert_eq!(got, expected, "{release:?}");
@@ -247,10 +218,7 @@ mod tests {
         let at = |cpus, managed| stat_threshold(cpus, managed);
         assert_eq!([at(2, 3840), at(2, 772_917), at(2, 1_966_080)], [4, 24, 28]);
         let gib = 1 << 18;
-        assert_eq!(
-            [at(112, gib), at(112, 4 * gib), at(112, 16 * gib)],
-            [70, 98, 125]
-        );
+        assert_eq!([at(112, gib), at(112, 4 * gib), at(112, 16 * gib)], [70, 98, 125]);
         assert_eq!(at(112, 64 * gib), 125);
     }
 
@@ -260,10 +228,7 @@ mod tests {
         let unusable: [u64; 11] = core::array::from_fn(|o| unusable_index(&normal, o as u8));
         assert_eq!(unusable, [0, 6, 15, 44, 76, 134, 245, 414, 660, 963, 970]);
         let dma = [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 3];
-        assert_eq!(
-            [unusable_index(&dma, 9), unusable_index(&dma, 10)],
-            [66, 200]
-        );
+        assert_eq!([unusable_index(&dma, 9), unusable_index(&dma, 10)], [66, 200]);
     }
 
     #[test]

@@ -36,8 +36,7 @@ impl<P: Platform> Allocator<P> {
 
     pub(crate) fn set_zone_word(&self, zone: ZoneId, field: Field, value: u32) {
         // Relaxed: see the top of the file.
-        self.zones
-            .store(usize::from(zone.0), field, value, Ordering::Relaxed);
+        self.zones.store(usize::from(zone.0), field, value, Ordering::Relaxed);
     }
 
     /// Marks of a zone without its boost, pages.
@@ -138,10 +137,7 @@ impl<P: Platform> Allocator<P> {
         if may_wake {
             self.set_zone_word(zone, BOOSTED, 1);
         }
-        self.platform.note(Event::Boost {
-            zone,
-            boost_pages: boost,
-        });
+        self.platform.note(Event::Boost { zone, boost_pages: boost });
     }
 
     /// An allocation passing by wakes background reclaim for a boosted zone, once.
@@ -149,10 +145,7 @@ impl<P: Platform> Allocator<P> {
         if self.zone_word(zone, BOOSTED) != 0 {
             // Racy, harmless: two wakes instead of one.
             self.set_zone_word(zone, BOOSTED, 0);
-            self.platform.note(Event::Wake {
-                node: self.zone(zone).node,
-                order: 0,
-            });
+            self.platform.note(Event::Wake { node: self.zone(zone).node, order: 0 });
         }
     }
 
@@ -228,9 +221,7 @@ impl<P: Platform> Allocator<P> {
             other => other.is_mergeable(),
         };
         (request.order..=self.shape.max_order).any(|order| {
-            MigrateType::ALL
-                .iter()
-                .any(|&t| usable(t) && self.free_blocks_hint(zone, order, t) > 0)
+            MigrateType::ALL.iter().any(|&t| usable(t) && self.free_blocks_hint(zone, order, t) > 0)
         })
     }
 
@@ -241,8 +232,7 @@ impl<P: Platform> Allocator<P> {
         order: u8,
         migratetype: MigrateType,
     ) -> u32 {
-        self.area_counts
-            .peek(self.shape.area(zone, order, migratetype as u8), COUNT)
+        self.area_counts.peek(self.shape.area(zone, order, migratetype as u8), COUNT)
     }
 
     pub(crate) fn set_free_blocks(
@@ -254,7 +244,6 @@ impl<P: Platform> Allocator<P> {
     ) {
         let area = self.shape.area(held.zone, order, migratetype as u8);
         // Relaxed: written under the zone lock; readers without it take it as a hint.
-        self.area_counts
-            .store(area, COUNT, blocks, Ordering::Relaxed);
+        self.area_counts.store(area, COUNT, blocks, Ordering::Relaxed);
     }
 }

@@ -16,14 +16,8 @@ pub(crate) struct Zonelists {
 
 impl Zonelists {
     pub fn of(shape: &Shape, nodes: &[NodeDesc]) -> Zonelists {
-        let mut lists = Zonelists {
-            order: [[ZoneId(0); ZONES_MAX]; NODES_MAX],
-            zones: 0,
-        };
-        lists.zones = shape.zone[..shape.zones]
-            .iter()
-            .filter(|zone| zone.managed > 0)
-            .count();
+        let mut lists = Zonelists { order: [[ZoneId(0); ZONES_MAX]; NODES_MAX], zones: 0 };
+        lists.zones = shape.zone[..shape.zones].iter().filter(|zone| zone.managed > 0).count();
         let has_memory = |node: usize| {
             shape.zone[..shape.zones]
                 .iter()
@@ -70,9 +64,7 @@ fn nearest(
         let has_cpus = u32::from(nodes[node].cpus > 0);
         (distance + lower + has_cpus) * NODES_MAX as u32 * 64 + load[node]
     };
-    (0..nodes.len())
-        .filter(|&node| !used[node] && has_memory(node))
-        .min_by_key(|&n| cost(n))
+    (0..nodes.len()).filter(|&node| !used[node] && has_memory(node)).min_by_key(|&n| cost(n))
 }
 
 fn push_zones(shape: &Shape, node: usize, into: &mut [ZoneId], mut filled: usize) -> usize {
@@ -94,10 +86,7 @@ mod tests {
     use crate::types::Pfn;
 
     fn order(distances: &[&[u8]]) -> [[u8; 4]; 4] {
-        let mut nodes = [NodeDesc {
-            distance: [0; NODES_MAX],
-            cpus: 2,
-        }; 4];
+        let mut nodes = [NodeDesc { distance: [0; NODES_MAX], cpus: 2 }; 4];
         let mut zones = [ZoneDesc {
             node: NodeId(0),
             kind: ZoneKind::Normal,
@@ -136,24 +125,13 @@ mod tests {
             &[far, far, near, far],
             &[far, far, far, near],
         ]);
-        assert_eq!(
-            lists.map(|list| list[0]),
-            [0, 1, 2, 3],
-            "each begins with itself"
-        );
-        assert_eq!(
-            lists.map(|list| list[1]),
-            [1, 2, 3, 0],
-            "and no two share their second"
-        );
+        assert_eq!(lists.map(|list| list[0]), [0, 1, 2, 3], "each begins with itself");
+        assert_eq!(lists.map(|list| list[1]), [1, 2, 3, 0], "and no two share their second");
     }
 
     #[test]
     fn zones_without_memory_are_on_no_list() {
-        let nodes = [NodeDesc {
-            distance: [10; NODES_MAX],
-            cpus: 1,
-        }; 2];
+        let nodes = [NodeDesc { distance: [10; NODES_MAX], cpus: 1 }; 2];
         let zone = |node, start, managed_pages| ZoneDesc {
             node: NodeId(node),
             kind: ZoneKind::Normal,
@@ -161,10 +139,7 @@ mod tests {
             spanned_pages: 1024,
             managed_pages,
         };
-        let movable = ZoneDesc {
-            kind: ZoneKind::Movable,
-            ..zone(0, 1024, 0)
-        };
+        let movable = ZoneDesc { kind: ZoneKind::Movable, ..zone(0, 1024, 0) };
         let zones = [zone(0, 0, 1024), movable, zone(1, 2048, 0)];
         let geometry = Geometry {
             max_order: 10,
@@ -182,12 +157,8 @@ mod tests {
 
     #[test]
     fn a_nearer_node_comes_first() {
-        let lists = order(&[
-            &[10, 31, 21, 31],
-            &[31, 10, 31, 21],
-            &[21, 31, 10, 31],
-            &[31, 21, 31, 10],
-        ]);
+        let lists =
+            order(&[&[10, 31, 21, 31], &[31, 10, 31, 21], &[21, 31, 10, 31], &[31, 21, 31, 10]]);
         assert_eq!(lists.map(|list| list[1]), [2, 3, 0, 1]);
     }
 }

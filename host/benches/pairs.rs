@@ -28,10 +28,7 @@ const POLICIES: [&str; 2] = ["linux-5.17", "linux-6.18"];
 const BATCH: usize = 64;
 
 fn build<P: Platform>(platform: P, policy: &str) -> Allocator<P> {
-    let nodes = [NodeDesc {
-        distance: [10; NODES_MAX],
-        cpus: 2,
-    }];
+    let nodes = [NodeDesc { distance: [10; NODES_MAX], cpus: 2 }];
     let zones = [ZoneDesc {
         node: NodeId(0),
         kind: ZoneKind::Normal,

@@ -19,10 +19,7 @@ const FIRST: Pfn = Pfn(1 << 20);
 const PAGES: u64 = 1 << 18;
 
 fn build<N: Notes>(plain: Plain<N>, policy: Policy) -> Allocator<Plain<N>> {
-    let nodes = [NodeDesc {
-        distance: [10; NODES_MAX],
-        cpus: 2,
-    }];
+    let nodes = [NodeDesc { distance: [10; NODES_MAX], cpus: 2 }];
     let zones = [ZoneDesc {
         node: NodeId(0),
         kind: ZoneKind::Normal,

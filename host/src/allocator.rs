@@ -77,10 +77,7 @@ impl<N: Notes> HostAllocator<N> {
         policy: Policy,
     ) -> Result<HostAllocator<N>, HostError> {
         let region = Region::map(FIRST, pages)?;
-        let nodes = [NodeDesc {
-            distance: [10; NODES_MAX],
-            cpus,
-        }];
+        let nodes = [NodeDesc { distance: [10; NODES_MAX], cpus }];
         let zones = [ZoneDesc {
             node: NodeId(0),
             kind: ZoneKind::Normal,
@@ -107,11 +104,7 @@ impl<N: Notes> HostAllocator<N> {
     /// As [`Allocator::alloc`].
     pub fn alloc(&self, request: &Request) -> Result<Block<'_, N>, AllocError> {
         let pfn = self.allocator.alloc(request)?;
-        Ok(Block {
-            host: self,
-            pfn,
-            order: request.order,
-        })
+        Ok(Block { host: self, pfn, order: request.order })
     }
 
     /// Gives a block back, as dropping it does.
@@ -134,9 +127,7 @@ impl<N: Notes> HostAllocator<N> {
     /// Pages on the free lists: those in per-CPU caches are not among them.
     #[must_use]
     pub fn free_pages(&self) -> u64 {
-        self.allocator
-            .zone_count(ZoneId(0), ZoneItem::FreePages)
-            .max(0) as u64
+        self.allocator.zone_count(ZoneId(0), ZoneItem::FreePages).max(0) as u64
     }
 
     /// The memory.
@@ -188,11 +179,7 @@ impl<N: Notes> Block<'_, N> {
         let bytes = self.host.region.bytes(self.pfn, self.order);
         // SAFETY: the allocator hands a frame out once until it is freed, and only we free it;
         // the region outlives `host`. Mapped memory is zeroed, so initialised.
-        unsafe {
-            bytes
-                .expect("frames of the allocator lie in its region")
-                .as_ref()
-        }
+        unsafe { bytes.expect("frames of the allocator lie in its region").as_ref() }
     }
 
     /// Its memory, to write.
@@ -200,11 +187,7 @@ impl<N: Notes> Block<'_, N> {
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let bytes = self.host.region.bytes(self.pfn, self.order);
         // SAFETY: as in `bytes`; `&mut self` makes us the only one.
-        unsafe {
-            bytes
-                .expect("frames of the allocator lie in its region")
-                .as_mut()
-        }
+        unsafe { bytes.expect("frames of the allocator lie in its region").as_mut() }
     }
 }
 

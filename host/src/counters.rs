@@ -101,9 +101,7 @@ pub struct Counters {
 impl Default for Counters {
     fn default() -> Counters {
         let lane = || Lane([const { AtomicU64::new(0) }; SLOTS]);
-        Counters {
-            lanes: (0..LANES).map(|_| lane()).collect(),
-        }
+        Counters { lanes: (0..LANES).map(|_| lane()).collect() }
     }
 }
 
@@ -137,9 +135,7 @@ fn additions(event: &Event) -> [(Slot, u64); 2] {
         Event::PcpHit { .. } => one(Slot::pcp_hits),
         Event::PcpBusy { .. } => one(Slot::pcp_busy),
         Event::ZoneTake { .. } => one(Slot::zone_takes),
-        Event::Refill {
-            got_blocks, order, ..
-        } => {
+        Event::Refill { got_blocks, order, .. } => {
             let pages = u64::from(got_blocks) << order;
             [(Slot::refills, 1), (Slot::refill_pages, pages)]
         }
@@ -159,10 +155,7 @@ fn additions(event: &Event) -> [(Slot, u64); 2] {
         Event::HighAtomic { .. } => one(Slot::high_atomic),
         Event::CounterRead { words } => {
             let words = u64::from(words);
-            [
-                (Slot::counter_words_read, words),
-                (Slot::counter_words_read, 0),
-            ]
+            [(Slot::counter_words_read, words), (Slot::counter_words_read, 0)]
         }
         Event::CounterSpill { .. } => one(Slot::counter_spills),
     }
@@ -207,12 +200,7 @@ mod tests {
                 });
             }
         });
-        let expected = Counts {
-            pcp_hits: 9,
-            refills: 3,
-            refill_pages: 60,
-            ..Counts::default()
-        };
+        let expected = Counts { pcp_hits: 9, refills: 3, refill_pages: 60, ..Counts::default() };
         assert_eq!(counters.counts(), expected);
     }
 }

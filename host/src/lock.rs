@@ -8,7 +8,7 @@
 //! exit a plain store, and a thread may hold a pcp lock while it queues for a zone lock.
 //!
 //! **More threads than CPUs.** A queue hands over in order, also to a thread that the system has
-//! put to sleep. Whoever waits therefore gives its CPU away after [`SPINS_MAX`] tries, each time
+//! put to sleep. Whoever waits therefore gives its CPU away after `SPINS_MAX` tries, each time
 //! it looks. Threads of different real-time priorities must not share an allocator: yielding
 //! lets no lower priority run.
 //!
@@ -78,10 +78,7 @@ fn wait_until(mut done: impl FnMut() -> bool) {
 
 impl QueueLock {
     fn new() -> QueueLock {
-        QueueLock {
-            held: AtomicU32::new(FREE),
-            tail: AtomicPtr::new(ptr::null_mut()),
-        }
+        QueueLock { held: AtomicU32::new(FREE), tail: AtomicPtr::new(ptr::null_mut()) }
     }
 
     /// Takes the lock if it is free and nobody queues for it.
@@ -92,9 +89,7 @@ impl QueueLock {
             return false;
         }
         // Acquire: pairs with the Release at the end of `run`; what was done inside is seen.
-        self.held
-            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
+        self.held.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[inline(always)]
@@ -110,10 +105,7 @@ impl QueueLock {
     /// Queues up and returns as the owner.
     #[cold]
     fn wait(&self, site: Site) {
-        let node = Node {
-            next: AtomicPtr::new(ptr::null_mut()),
-            first: AtomicBool::new(false),
-        };
+        let node = Node { next: AtomicPtr::new(ptr::null_mut()), first: AtomicBool::new(false) };
         let me = ptr::from_ref(&node).cast_mut();
         // AcqRel: publishes our node to the one behind, and sees that of the one in front.
         let before = self.tail.swap(me, Ordering::AcqRel);
@@ -224,9 +216,7 @@ impl Contention {
 
     /// Every site with waits and refusals.
     pub fn all(&self) -> impl Iterator<Item = (Site, u64, u64)> + '_ {
-        SITES
-            .into_iter()
-            .map(|site| (site, self.waits(site), self.refusals(site)))
+        SITES.into_iter().map(|site| (site, self.waits(site), self.refusals(site)))
     }
 }
 
@@ -337,10 +327,7 @@ mod tests {
                 tried
             };
             let handles: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            handles
-                .into_iter()
-                .map(|h| h.join().expect("no panic"))
-                .sum()
+            handles.into_iter().map(|h| h.join().expect("no panic")).sum()
         });
         let blocking = threads as u64 * (rounds - rounds.div_ceil(3));
         assert_eq!(inside.0.into_inner(), blocking + tried);
@@ -386,9 +373,8 @@ mod tests {
                 assert!(outcome.is_err());
             });
             held.wait();
-            let waiters: Vec<_> = (0..2)
-                .map(|_| scope.spawn(|| locks.with(0, Site::BulkFree, || ())))
-                .collect();
+            let waiters: Vec<_> =
+                (0..2).map(|_| scope.spawn(|| locks.with(0, Site::BulkFree, || ()))).collect();
             for waiter in waiters {
                 assert!(message(waiter.join()).contains("poisoned (entered for BulkFree)"));
             }

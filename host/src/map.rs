@@ -30,10 +30,7 @@ impl Mapping {
     pub fn zeroed(bytes: usize, align: usize) -> io::Result<Mapping> {
         assert!(align.is_power_of_two());
         let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
-        let bytes = bytes
-            .max(1)
-            .checked_next_multiple_of(GRANULE)
-            .ok_or_else(too_large)?;
+        let bytes = bytes.max(1).checked_next_multiple_of(GRANULE).ok_or_else(too_large)?;
         let align = align.max(GRANULE);
         bytes.checked_add(align).ok_or_else(too_large)?;
         let base = obtain(bytes, align)?;

@@ -67,11 +67,7 @@ impl Region {
         let align = FIRST_ALIGN as usize * PAGE_BYTES;
         let mapping =
             Mapping::zeroed(bytes, align).map_err(|error| RegionError::Map { pages, error })?;
-        Ok(Region {
-            mapping,
-            first,
-            pages,
-        })
+        Ok(Region { mapping, first, pages })
     }
 
     /// The first frame.
@@ -97,10 +93,7 @@ impl Region {
         }
         // SAFETY: page `at` lies inside the mapping, as was just checked.
         let start = unsafe { self.mapping.base().add(at as usize * PAGE_BYTES) };
-        Some(NonNull::slice_from_raw_parts(
-            start,
-            pages as usize * PAGE_BYTES,
-        ))
+        Some(NonNull::slice_from_raw_parts(start, pages as usize * PAGE_BYTES))
     }
 
     /// The frame that an address lies in; `None` outside.
@@ -127,10 +120,7 @@ mod tests {
             assert_eq!(region.pfn(address.wrapping_add(4095)), Some(Pfn(pfn)));
         }
         assert_eq!(region.pfn(at(first).as_ptr().wrapping_sub(1)), None);
-        assert_eq!(
-            region.pfn(at(first + 1024).as_ptr().wrapping_add(4096)),
-            None
-        );
+        assert_eq!(region.pfn(at(first + 1024).as_ptr().wrapping_add(4096)), None);
         assert_eq!(region.bytes(Pfn(first - 1), 0), None);
         assert_eq!(region.bytes(Pfn(first + 1025), 0), None);
         assert_eq!(region.bytes(Pfn(first + 1024), 1), None);
@@ -143,10 +133,7 @@ mod tests {
         for order in 0..=10 {
             let block = region.bytes(Pfn((1 << 20) + 1024), order).expect("inside");
             let bytes = PAGE_BYTES << order;
-            assert_eq!(
-                (block.len(), block.cast::<u8>().align_offset(bytes)),
-                (bytes, 0)
-            );
+            assert_eq!((block.len(), block.cast::<u8>().align_offset(bytes)), (bytes, 0));
             let last = block.cast::<u8>().as_ptr().wrapping_add(bytes - 1);
             // SAFETY: inside the region, which is ours alone.
             unsafe {

@@ -68,10 +68,7 @@ impl<N: Notes> Plain<N> {
     /// allocator: it must not call the allocator.
     #[must_use]
     pub fn on_bug(self, hook: fn(&Bug)) -> Plain<N> {
-        Plain {
-            bug_hook: Some(hook),
-            ..self
-        }
+        Plain { bug_hook: Some(hook), ..self }
     }
 
     /// Answers requests for reclaim and compaction, on the thread that allocates, with no lock
@@ -81,10 +78,7 @@ impl<N: Notes> Plain<N> {
         self,
         worker: impl Fn(Work, NodeId, u8) -> u64 + Send + Sync + 'static,
     ) -> Plain<N> {
-        Plain {
-            worker: Some(Box::new(worker)),
-            ..self
-        }
+        Plain { worker: Some(Box::new(worker)), ..self }
     }
 
     /// Who hears the events.
@@ -219,10 +213,7 @@ impl<N: Notes> Platform for Plain<N> {
     }
 
     fn now_ns(&self) -> u64 {
-        let mut time = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: writes the one struct that it is given; the monotonic clock always exists.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -277,11 +268,7 @@ mod tests {
     #[test]
     fn page_records_are_interleaved_once_and_never_shared_by_two_allocators() {
         let plain = Plain::new();
-        let spec = |id, fields| TableSpec {
-            id,
-            records: 64,
-            fields,
-        };
+        let spec = |id, fields| TableSpec { id, records: 64, fields };
         let (links, states) = (spec(TableId::Pages, 3), spec(TableId::PageStates, 1));
         let (first, first_states) = (plain.owned(links), plain.shared(states));
         let gap = first_states.address(5).addr() - first.address(5).addr();

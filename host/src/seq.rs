@@ -52,11 +52,7 @@ impl<L: Listener> Seq<L> {
     /// A machine that tells `listener` what happens.
     pub fn new(listener: L) -> Seq<L> {
         let knobs = Rc::new(Knobs::default());
-        Seq {
-            knobs,
-            listener: RefCell::new(listener),
-            worker: RefCell::new(None),
-        }
+        Seq { knobs, listener: RefCell::new(listener), worker: RefCell::new(None) }
     }
 
     /// Lets `cpu` work from now on.
@@ -72,9 +68,7 @@ impl<L: Listener> Seq<L> {
     /// Makes the next try-lock of a per-CPU cache fail. It has no effect on releases that wait
     /// instead (up to 5.19); [`Seq::forget_failures`] takes it back.
     pub fn fail_next_pcp_try(&self) {
-        self.knobs
-            .fail_pcp_tries
-            .set(self.knobs.fail_pcp_tries.get() + 1);
+        self.knobs.fail_pcp_tries.set(self.knobs.fail_pcp_tries.get() + 1);
     }
 
     /// Takes back failures that nobody ran into.
@@ -174,10 +168,7 @@ pub struct SeqLocks {
 
 impl SeqLocks {
     fn hold<R>(&self, index: usize, f: impl FnOnce() -> R) -> R {
-        assert!(
-            !self.held[index].replace(true),
-            "a lock is taken twice by one CPU"
-        );
+        assert!(!self.held[index].replace(true), "a lock is taken twice by one CPU");
         let result = f();
         self.held[index].set(false);
         result
@@ -221,11 +212,7 @@ impl<L: Listener> Platform for Seq<L> {
 
     fn locks(&self, spec: TableSpec) -> SeqLocks {
         let held = vec![Cell::new(false); spec.records].into_boxed_slice();
-        SeqLocks {
-            held,
-            is_pcp: spec.id == TableId::PcpLocks,
-            knobs: Rc::clone(&self.knobs),
-        }
+        SeqLocks { held, is_pcp: spec.id == TableId::PcpLocks, knobs: Rc::clone(&self.knobs) }
     }
 
     #[inline(always)]
@@ -266,10 +253,7 @@ mod tests {
     };
 
     fn machine(policy: &str) -> Allocator<Seq<()>> {
-        let nodes = [NodeDesc {
-            distance: [10; NODES_MAX],
-            cpus: 2,
-        }];
+        let nodes = [NodeDesc { distance: [10; NODES_MAX], cpus: 2 }];
         let zones = [ZoneDesc {
             node: NodeId(0),
             kind: ZoneKind::Normal,

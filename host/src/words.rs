@@ -65,9 +65,7 @@ impl Word for AtomicU64 {}
 impl<A: Word> Words<A> {
     /// Bytes that [`Words::over`] needs for a table.
     pub(crate) fn bytes(spec: TableSpec) -> Option<usize> {
-        spec.records
-            .checked_mul(stride_words(spec, size_of::<A>()))?
-            .checked_mul(size_of::<A>())
+        spec.records.checked_mul(stride_words(spec, size_of::<A>()))?.checked_mul(size_of::<A>())
     }
 
     /// A table over zeroed memory whose records begin `offset` words inside those of `memory`.
@@ -93,9 +91,7 @@ impl<A: Word> Words<A> {
     fn word(&self, record: usize, field: Field) -> &A {
         // Wrapping: whatever comes out is held against the length below, so that one comparison
         // an access is all that safety costs.
-        let at = record
-            .wrapping_shl(self.shift)
-            .wrapping_add(usize::from(field.0));
+        let at = record.wrapping_shl(self.shift).wrapping_add(usize::from(field.0));
         // SAFETY: `over` checked that so many words lie in the mapping behind `first`; the
         // memory is zeroed, which is a valid `A`, lives as long as `self`, and is only ever
         // used as `A`.
@@ -106,9 +102,7 @@ impl<A: Word> Words<A> {
     /// Where a record begins, for a prefetch.
     #[inline(always)]
     pub(crate) fn address(&self, record: usize) -> *const A {
-        self.first
-            .as_ptr()
-            .wrapping_add(record.wrapping_shl(self.shift))
+        self.first.as_ptr().wrapping_add(record.wrapping_shl(self.shift))
     }
 }
 
@@ -165,11 +159,7 @@ mod tests {
     use super::*;
 
     fn spec(id: TableId, records: usize, fields: u8) -> TableSpec {
-        TableSpec {
-            id,
-            records,
-            fields,
-        }
+        TableSpec { id, records, fields }
     }
 
     fn memory(spec: TableSpec) -> Arc<Mapping> {

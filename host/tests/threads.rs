@@ -9,13 +9,7 @@ use pageyard_host::{Block, Counters, HostAllocator, PAGE_BYTES};
 
 /// One release of each kind of pcp guard and bulk free: interrupts off, local lock, spin lock,
 /// spin lock with automatic limits, and let go between chunks.
-const POLICIES: [&str; 5] = [
-    "linux-4.14",
-    "linux-5.17",
-    "linux-6.1",
-    "linux-6.18",
-    "linux-6.19",
-];
+const POLICIES: [&str; 5] = ["linux-4.14", "linux-5.17", "linux-6.1", "linux-6.18", "linux-6.19"];
 const ZONE: ZoneId = ZoneId(0);
 const CPUS: u16 = 8;
 /// 64 MiB.
@@ -51,15 +45,9 @@ impl Random {
 
     fn request(&mut self) -> Request {
         let order = [0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 6, 9][self.below(12) as usize];
-        let mobility = [
-            MigrateType::Unmovable,
-            MigrateType::Movable,
-            MigrateType::Reclaimable,
-        ][self.below(3) as usize];
-        Request {
-            mobility,
-            ..Request::kernel(order)
-        }
+        let mobility = [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable]
+            [self.below(3) as usize];
+        Request { mobility, ..Request::kernel(order) }
     }
 }
 
@@ -115,9 +103,7 @@ fn check_at_rest(host: &Host, granted: u64) {
     assert_eq!(seen.pcp_hits + seen.direct_allocs, granted);
     // SAFETY: no block is alive; frames are looked at and drained, none is freed by hand.
     let frames = unsafe { host.frames() };
-    let cached: u32 = (0..CPUS)
-        .map(|cpu| frames.pcp_pages(ZONE, CpuId(cpu)))
-        .sum();
+    let cached: u32 = (0..CPUS).map(|cpu| frames.pcp_pages(ZONE, CpuId(cpu))).sum();
     assert_eq!(host.free_pages() + u64::from(cached), PAGES, "none is lost");
     let count = |item| frames.event_count(ZONE, item);
     let allocated = count(EventItem::PagesAllocated);
@@ -133,10 +119,7 @@ fn check_at_rest(host: &Host, granted: u64) {
     }
     set_thread_cpu(None);
     assert_eq!(host.free_pages(), PAGES, "every cache is empty");
-    let largest: u64 = MigrateType::ALL
-        .iter()
-        .map(|&t| frames.free_blocks(ZONE, 10, t))
-        .sum();
+    let largest: u64 = MigrateType::ALL.iter().map(|&t| frames.free_blocks(ZONE, 10, t)).sum();
     assert_eq!(largest, PAGES >> 10, "every block merged");
 }
 
@@ -149,9 +132,8 @@ fn hammer(policy: &str, threads: u64, cpu_of: impl Fn(u64) -> Option<CpuId> + Sy
             set_thread_cpu(cpu_of(thread));
             churn(&host, thread)
         };
-        let threads: Vec<_> = (0..threads)
-            .map(|thread| scope.spawn(move || work(thread)))
-            .collect();
+        let threads: Vec<_> =
+            (0..threads).map(|thread| scope.spawn(move || work(thread))).collect();
         let granted = threads.into_iter().map(|t| t.join().expect("no panic"));
         granted.sum()
     });

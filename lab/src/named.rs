@@ -1,7 +1,7 @@
 //! A policy by name: what stands on the command line or in a TOML file becomes a checked
 //! [`Policy`], or an error that says which key, which values and which names there are.
 //!
-//! Forms: `NAME`, `NAME:key=value,key=value`, a path of a TOML file (see [`file`]), and a path
+//! Forms: `NAME`, `NAME:key=value,key=value`, a path of a TOML file (see [`mod@file`]), and a path
 //! with `:key=value` behind it. `NAME` is a preset of the core (`linux-4.14` to `linux-6.19`,
 //! `linux-6.1.N` for a release with its stable fixes, the proposals) or, without the ending, a
 //! file of the folder `policies` where the command runs.
@@ -38,11 +38,7 @@ impl NamedPolicy {
     /// A policy that is known by this name and needs no remark.
     #[must_use]
     pub fn new(name: impl Into<String>, policy: Policy) -> NamedPolicy {
-        NamedPolicy {
-            name: name.into(),
-            policy,
-            remark: None,
-        }
+        NamedPolicy { name: name.into(), policy, remark: None }
     }
 
     /// Reads `NAME`, `NAME:key=value,…`, `FILE.toml` or `FILE.toml:key=value,…`.
@@ -73,25 +69,18 @@ impl NamedPolicy {
     /// # Errors
     /// The text names no release, or one older than 4.14.
     pub fn for_kernel(release: &str) -> Result<NamedPolicy, PolicyError> {
-        let unknown = || PolicyError::NotARelease {
-            text: release.to_string(),
-        };
+        let unknown = || PolicyError::NotARelease { text: release.to_string() };
         let kernel = Release::parse(release.trim()).ok_or_else(unknown)?;
         if kernel.exists() {
             return Ok(NamedPolicy::new(kernel.to_string(), Policy::linux(kernel)));
         }
         if !kernel.since(RELEASE_MIN.major, RELEASE_MIN.minor) {
-            return Err(PolicyError::TooOld {
-                text: release.trim().to_string(),
-            });
+            return Err(PolicyError::TooOld { text: release.trim().to_string() });
         }
         if !kernel.since(RELEASE_MAX.major, RELEASE_MAX.minor) {
             return Err(unknown());
         }
-        let newest = Release {
-            stable: kernel.stable,
-            ..RELEASE_MAX
-        };
+        let newest = Release { stable: kernel.stable, ..RELEASE_MAX };
         Ok(NamedPolicy {
             name: newest.to_string(),
             policy: Policy::linux(newest),
@@ -168,15 +157,13 @@ fn find(name: &str) -> Result<NamedPolicy, PolicyError> {
 fn apply(policy: &mut Policy, changes: &str) -> Result<(), Problem> {
     let mut seen = Vec::new();
     for change in changes.split(',') {
-        let (key, value) = change.split_once('=').ok_or_else(|| Problem::NotAChange {
-            text: change.to_string(),
-        })?;
+        let (key, value) = change
+            .split_once('=')
+            .ok_or_else(|| Problem::NotAChange { text: change.to_string() })?;
         let (key, value) = (key.trim(), value.trim());
         set(policy, key, value)?;
         if seen.contains(&key) {
-            return Err(Problem::Twice {
-                key: key.to_string(),
-            });
+            return Err(Problem::Twice { key: key.to_string() });
         }
         seen.push(key);
     }

@@ -4,7 +4,7 @@
 //! [`write_proc`] takes a snapshot of the recorded kernel as its template. The files have that
 //! kernel's fields in its order and form: what the allocator models is the allocator's (counters
 //! since boot go on from the snapshot), everything else is copied and named in the [`Report`].
-//! [`fields`] builds the contents, [`text`] prints them.
+//! `fields` builds the contents, [`text`] prints them.
 
 mod fields;
 pub mod report;
@@ -76,10 +76,7 @@ impl Files {
             });
         }
         let view = View::of(allocator, geometry);
-        let mut files = Files {
-            texts: Vec::new(),
-            report: Report::default(),
-        };
+        let mut files = Files { texts: Vec::new(), report: Report::default() };
         let buddy = view.buddyinfo(template.buddyinfo.as_ref());
         files.add("buddyinfo", text::buddyinfo(&buddy.0), Some(buddy.1));
         let types = view.pagetypeinfo(template.pagetypeinfo.as_ref());

@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 
 use pageyard_lab::named::NamedPolicy;
-use pageyard_lab::twin::report::{self, TwinReport};
 use pageyard_lab::twin::infer::Twin;
+use pageyard_lab::twin::report::{self, TwinReport};
 use pageyard_trace::recording::Recording;
 
 fn traces() -> PathBuf {

@@ -10,10 +10,7 @@ use pageyard_trace::recording::Recording;
 fn read(recording: &Recording) -> u64 {
     let mut reader = recording.events().expect("the file was read before");
     let mut block = Vec::new();
-    while reader
-        .read_block(&mut block)
-        .expect("the file was read before")
-    {}
+    while reader.read_block(&mut block).expect("the file was read before") {}
     reader.events_read()
 }
 
@@ -22,21 +19,9 @@ fn formats(criterion: &mut Criterion) {
     let bundled = Recording::open(bundled).expect("bundled");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let files: [(&str, PathBuf, Target); 3] = [
-        (
-            "text",
-            folder.path().join("t.txt"),
-            Target::Text(Packed::No),
-        ),
-        (
-            "text.zst",
-            folder.path().join("t.txt.zst"),
-            Target::Text(Packed::Zstd(6)),
-        ),
-        (
-            "trace.dat",
-            folder.path().join("t.dat"),
-            Target::TraceDat(Packed::No),
-        ),
+        ("text", folder.path().join("t.txt"), Target::Text(Packed::No)),
+        ("text.zst", folder.path().join("t.txt.zst"), Target::Text(Packed::Zstd(6))),
+        ("trace.dat", folder.path().join("t.dat"), Target::TraceDat(Packed::No)),
     ];
     for (name, path, target) in files {
         convert::write(&bundled, &path, target, &Filter::default(), |_| true).expect("written");

@@ -32,12 +32,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// `VmHWM` of this process, in kB; 0 where there is no `/proc`.
 fn peak_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmHWM:"))
-        .unwrap_or_default();
-    line.split_ascii_whitespace()
-        .nth(1)
-        .and_then(|number| number.parse().ok())
-        .unwrap_or(0)
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or_default();
+    line.split_ascii_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or(0)
 }

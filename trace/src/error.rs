@@ -68,20 +68,12 @@ pub enum TraceError {
 impl TraceError {
     /// Wraps an I/O error with what was tried on which file.
     pub fn io(path: &Path, action: &'static str, reason: std::io::Error) -> Self {
-        TraceError::Io {
-            path: path.to_path_buf(),
-            action,
-            reason,
-        }
+        TraceError::Io { path: path.to_path_buf(), action, reason }
     }
 
     /// A damaged file.
     pub fn damaged(path: &Path, at: At, what: impl Into<String>) -> Self {
-        TraceError::Damaged {
-            path: path.to_path_buf(),
-            at,
-            what: what.into(),
-        }
+        TraceError::Damaged { path: path.to_path_buf(), at, what: what.into() }
     }
 }
 
@@ -115,10 +107,7 @@ impl Damage {
     pub fn add(&mut self, at: At, what: impl Into<String>) {
         self.count += 1;
         if self.faults.len() < Self::KEPT {
-            self.faults.push(Fault {
-                at,
-                what: what.into(),
-            });
+            self.faults.push(Fault { at, what: what.into() });
         }
     }
 

@@ -49,29 +49,15 @@ pub const PFN_NONE: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// `mm_page_alloc`: one allocator call ended; `pfn` is [`PFN_NONE`] when it failed.
-    PageAlloc {
-        pfn: u64,
-        order: u8,
-        migratetype: u8,
-        gfp: Gfp,
-    },
+    PageAlloc { pfn: u64, order: u8, migratetype: u8, gfp: Gfp },
     /// `mm_page_free`: a free began.
     PageFree { pfn: u64, order: u8 },
     /// `mm_page_free_batched`: a page of a batch of frees reached the per-CPU list.
     PageFreeBatched { pfn: u64 },
     /// `mm_page_alloc_zone_locked`: one block left the buddy lists under the zone lock.
-    ZoneLocked {
-        pfn: u64,
-        order: u8,
-        migratetype: u8,
-        percpu_refill: bool,
-    },
+    ZoneLocked { pfn: u64, order: u8, migratetype: u8, percpu_refill: bool },
     /// `mm_page_pcpu_drain`: one block went from a per-CPU list to the buddy lists.
-    PcpuDrain {
-        pfn: u64,
-        order: u8,
-        migratetype: u8,
-    },
+    PcpuDrain { pfn: u64, order: u8, migratetype: u8 },
     /// `mm_page_alloc_extfrag`: an allocation fell back to another migratetype.
     Extfrag {
         pfn: u64,
@@ -108,10 +94,9 @@ impl Kind {
             Kind::Extfrag { .. } => "mm_page_alloc_extfrag",
             Kind::ContentionBegin { .. } => "contention_begin",
             Kind::ContentionEnd { .. } => "contention_end",
-            Kind::Compaction { id, .. } => COMPACTION_EVENTS
-                .get(usize::from(*id))
-                .copied()
-                .unwrap_or("mm_compaction_?"),
+            Kind::Compaction { id, .. } => {
+                COMPACTION_EVENTS.get(usize::from(*id)).copied().unwrap_or("mm_compaction_?")
+            }
             Kind::Other => "other",
         }
     }
@@ -147,7 +132,4 @@ pub const fn compaction_place(node: u64, zone: u64, order: u64) -> u64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gfp(pub u64);
 
-const _: () = assert!(
-    size_of::<Event>() <= 40,
-    "a block of events must stay small"
-);
+const _: () = assert!(size_of::<Event>() <= 40, "a block of events must stay small");

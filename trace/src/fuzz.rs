@@ -34,12 +34,8 @@ pub fn text(bytes: &[u8]) -> u64 {
     let Ok((packing, reader)) = source::unpack(Cursor::new(bytes.to_vec())) else {
         return 0;
     };
-    let source = Source {
-        reader,
-        packing,
-        consumed: Consumed::default(),
-        total: bytes.len() as u64,
-    };
+    let source =
+        Source { reader, packing, consumed: Consumed::default(), total: bytes.len() as u64 };
     drain(Box::new(TextFeed::new(Path::new("fuzz"), source)))
 }
 
@@ -63,10 +59,7 @@ pub fn perf(bytes: &[u8]) -> u64 {
 pub fn zoneinfo(bytes: &[u8]) -> u64 {
     let info = ZoneInfo::read(&String::from_utf8_lossy(bytes), &mut Damage::default());
     // What users ask of it must hold for any zone, too.
-    black_box((
-        info.zone_of(u64::MAX / 2),
-        info.zones.iter().map(Zone::populated).count(),
-    ));
+    black_box((info.zone_of(u64::MAX / 2), info.zones.iter().map(Zone::populated).count()));
     info.zones.len() as u64
 }
 
@@ -101,9 +94,7 @@ pub fn kpageflags(bytes: &[u8]) -> u64 {
     let flags = KPageFlags::read(bytes, &mut Damage::default());
     let blocks = flags.blocks(0..flags.pages(), 10);
     let pages: u64 = blocks.iter().map(|block| 1 << block.order).sum();
-    let buddy = (0..flags.pages())
-        .filter(|pfn| flags.is_buddy(*pfn))
-        .count() as u64;
+    let buddy = (0..flags.pages()).filter(|pfn| flags.is_buddy(*pfn)).count() as u64;
     assert_eq!(pages, buddy, "blocks cover the free pages exactly");
     flags.pages()
 }

@@ -103,11 +103,9 @@ impl Gfp {
     /// `GFP_HIGHUSER_MOVABLE` (its KASAN bit, which some releases include, left out).
     pub const HIGHUSER_MOVABLE: Gfp = Gfp(Gfp::HIGHUSER.0 | Gfp::MOVABLE.0);
     /// `GFP_TRANSHUGE_LIGHT`.
-    pub const TRANSHUGE_LIGHT: Gfp = Gfp((Gfp::HIGHUSER_MOVABLE.0
-        | Gfp::COMP.0
-        | Gfp::NOMEMALLOC.0
-        | Gfp::NOWARN.0)
-        & !Gfp::RECLAIM.0);
+    pub const TRANSHUGE_LIGHT: Gfp =
+        Gfp((Gfp::HIGHUSER_MOVABLE.0 | Gfp::COMP.0 | Gfp::NOMEMALLOC.0 | Gfp::NOWARN.0)
+            & !Gfp::RECLAIM.0);
 
     /// True when every flag of `flags` is set.
     #[must_use]
@@ -140,11 +138,7 @@ impl Gfp {
         let low = kernel_bits & 0xff_ffff;
         let rest = kernel_bits >> 24;
         let folded = (low ^ (rest & 0xff_ffff) ^ (rest >> 24)) & 0xff_ffff;
-        let bits = if folded == 0 && kernel_bits != 0 {
-            1
-        } else {
-            folded
-        };
+        let bits = if folded == 0 && kernel_bits != 0 { 1 } else { folded };
         Gfp(bits << UNKNOWN_SHIFT)
     }
 
@@ -166,12 +160,7 @@ impl Gfp {
     pub fn from_name(name: &[u8]) -> Gfp {
         let name = name.trim_ascii();
         let tables = [COMPOUND, ELEMENTARY, ALIASES];
-        if let Some(found) = tables
-            .iter()
-            .copied()
-            .flatten()
-            .find(|row| row.0.as_bytes() == name)
-        {
+        if let Some(found) = tables.iter().copied().flatten().find(|row| row.0.as_bytes() == name) {
             return found.1;
         }
         if name.is_empty() || name == b"none" {
@@ -201,10 +190,9 @@ impl Gfp {
                 rest = Gfp(rest.0 & !flags.0);
             }
         }
-        for (name, flags) in [
-            ("__GFP_RECLAIM", Gfp::RECLAIM),
-            ("__GFP_RECLAIMABLE", Gfp::RECLAIMABLE),
-        ] {
+        for (name, flags) in
+            [("__GFP_RECLAIM", Gfp::RECLAIM), ("__GFP_RECLAIMABLE", Gfp::RECLAIMABLE)]
+        {
             if rest.contains(flags) {
                 push(name.as_bytes());
                 rest = Gfp(rest.0 & !flags.0);
@@ -226,10 +214,7 @@ impl Gfp {
 
 /// Compound names, in the order in which the kernel tries them when it prints.
 const COMPOUND: &[(&str, Gfp)] = &[
-    (
-        "GFP_TRANSHUGE",
-        Gfp(Gfp::TRANSHUGE_LIGHT.0 | Gfp::DIRECT_RECLAIM.0),
-    ),
+    ("GFP_TRANSHUGE", Gfp(Gfp::TRANSHUGE_LIGHT.0 | Gfp::DIRECT_RECLAIM.0)),
     ("GFP_TRANSHUGE_LIGHT", Gfp::TRANSHUGE_LIGHT),
     ("GFP_HIGHUSER_MOVABLE", Gfp::HIGHUSER_MOVABLE),
     ("GFP_HIGHUSER", Gfp::HIGHUSER),
@@ -265,11 +250,7 @@ mod tests {
 
     #[test]
     fn printing_and_parsing_give_the_same_set() {
-        for text in [
-            "none",
-            "GFP_KERNEL_ACCOUNT|__GFP_ZERO",
-            "__GFP_RECLAIMABLE|__GFP_IO",
-        ] {
+        for text in ["none", "GFP_KERNEL_ACCOUNT|__GFP_ZERO", "__GFP_RECLAIMABLE|__GFP_IO"] {
             let flags = Gfp::parse(text.as_bytes());
             let mut names = Vec::new();
             flags.write_names(&mut names);

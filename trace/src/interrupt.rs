@@ -20,10 +20,7 @@ impl Interrupt {
         let flag = Arc::new(AtomicBool::new(false));
         let ignored = ignored_signals();
         let signals = [SIGINT, SIGTERM, SIGHUP];
-        for signal in signals
-            .into_iter()
-            .filter(|signal| (ignored >> (signal - 1)) & 1 == 0)
-        {
+        for signal in signals.into_iter().filter(|signal| (ignored >> (signal - 1)) & 1 == 0) {
             // In this order: the first signal finds the flag unset and sets it.
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&flag))?;
             signal_hook::flag::register(signal, Arc::clone(&flag))?;
@@ -43,6 +40,5 @@ impl Interrupt {
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0)
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

@@ -26,9 +26,7 @@ impl Lost {
     /// Events known to be lost.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.per_cpu
-            .values()
-            .fold(self.elsewhere, |sum, count| sum.saturating_add(*count))
+        self.per_cpu.values().fold(self.elsewhere, |sum, count| sum.saturating_add(*count))
     }
 
     /// True when the recording marks any loss.
@@ -135,13 +133,7 @@ pub struct EventReader {
 
 impl EventReader {
     pub(crate) fn new(feed: Box<dyn Feed>, consumed: Consumed, total: u64) -> Self {
-        EventReader {
-            feed,
-            pass: Pass::default(),
-            consumed,
-            total,
-            events: 0,
-        }
+        EventReader { feed, pass: Pass::default(), consumed, total, events: 0 }
     }
 
     /// Clears `block` and fills it with the next events, about [`BLOCK_EVENTS`] at most. False at
@@ -171,12 +163,7 @@ impl EventReader {
     /// All tasks seen so far with their latest names, by pid.
     #[must_use]
     pub fn comms(&self) -> Vec<(i32, &str)> {
-        let mut all: Vec<_> = self
-            .pass
-            .comms
-            .iter()
-            .map(|(pid, comm)| (*pid, &**comm))
-            .collect();
+        let mut all: Vec<_> = self.pass.comms.iter().map(|(pid, comm)| (*pid, &**comm)).collect();
         all.sort_unstable_by_key(|(pid, _)| *pid);
         all
     }
@@ -202,10 +189,7 @@ impl EventReader {
 
     /// Events seen as [`crate::event::Kind::Other`], by name.
     pub fn others(&self) -> impl Iterator<Item = (&str, u64)> {
-        self.pass
-            .others
-            .iter()
-            .map(|(name, count)| (&**name, *count))
+        self.pass.others.iter().map(|(name, count)| (&**name, *count))
     }
 
     /// Events whose time stamp is smaller than that of the event before.

@@ -83,11 +83,7 @@ impl Recording {
     pub fn open(path: impl AsRef<Path>) -> Result<Recording, TraceError> {
         let path = path.as_ref();
         let metadata = std::fs::metadata(path).map_err(|e| TraceError::io(path, "open", e))?;
-        let trace = if metadata.is_dir() {
-            trace_in(path)?
-        } else {
-            path.to_path_buf()
-        };
+        let trace = if metadata.is_dir() { trace_in(path)? } else { path.to_path_buf() };
         let format = detect(&trace)?;
         let mut recording = Recording {
             path: path.to_path_buf(),
@@ -121,11 +117,7 @@ impl Recording {
     #[must_use]
     pub fn name(&self) -> String {
         let name = self.path.canonicalize().ok();
-        let name = name
-            .as_deref()
-            .unwrap_or(&self.path)
-            .file_name()
-            .map(|n| n.to_string_lossy());
+        let name = name.as_deref().unwrap_or(&self.path).file_name().map(|n| n.to_string_lossy());
         name.map_or_else(|| self.path.display().to_string(), |name| name.into_owned())
     }
 
@@ -171,10 +163,7 @@ impl Recording {
     /// A kernel setting by name, as `vm.min_free_kbytes`.
     #[must_use]
     pub fn sysctl(&self, name: &str) -> Option<&str> {
-        self.sysctl
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.as_str())
+        self.sysctl.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// When a file of a snapshot, as `vmstat.before`, was read: from before its first piece to
@@ -255,21 +244,12 @@ impl Recording {
     }
 
     fn read_folder(&mut self, folder: &Path) {
-        self.kernel = self
-            .small(folder, "kernel")
-            .map(|text| text.trim().to_string());
-        self.command = self
-            .small(folder, "command")
-            .map(|text| text.trim().to_string());
-        for (name, value) in self
-            .parsed(folder, "sysctl", extras::sysctl)
-            .unwrap_or_default()
-        {
+        self.kernel = self.small(folder, "kernel").map(|text| text.trim().to_string());
+        self.command = self.small(folder, "command").map(|text| text.trim().to_string());
+        for (name, value) in self.parsed(folder, "sysctl", extras::sysctl).unwrap_or_default() {
             self.sysctl.push((name, value));
         }
-        self.caches = self
-            .parsed(folder, "caches", extras::caches)
-            .unwrap_or_default();
+        self.caches = self.parsed(folder, "caches", extras::caches).unwrap_or_default();
         if let Some(stats) = self.parsed(folder, "ringstats", extras::ring_stats) {
             self.ring_stats = stats;
         }
@@ -307,10 +287,7 @@ impl Recording {
                 Some(String::from_utf8_lossy(&bytes).into_owned())
             }
             Err(error) => {
-                let fault = Fault {
-                    at: At::Byte(0),
-                    what: error.to_string(),
-                };
+                let fault = Fault { at: At::Byte(0), what: error.to_string() };
                 self.damage.push((name.to_string(), fault));
                 None
             }
@@ -326,12 +303,7 @@ impl Recording {
         let text = self.small(folder, name)?;
         let mut damage = Damage::default();
         let value = read(&text, &mut damage);
-        self.damage.extend(
-            damage
-                .faults()
-                .iter()
-                .map(|fault| (name.to_string(), fault.clone())),
-        );
+        self.damage.extend(damage.faults().iter().map(|fault| (name.to_string(), fault.clone())));
         Some(value)
     }
 
@@ -344,12 +316,7 @@ impl Recording {
         if let Err(error) = &flags {
             damage.add(At::Byte(0), error.to_string());
         }
-        self.damage.extend(
-            damage
-                .faults()
-                .iter()
-                .map(|fault| (name.to_string(), fault.clone())),
-        );
+        self.damage.extend(damage.faults().iter().map(|fault| (name.to_string(), fault.clone())));
         flags.ok()
     }
 }
@@ -364,9 +331,7 @@ fn packed_or_plain(folder: &Path, name: &str) -> Option<PathBuf> {
 fn trace_in(folder: &Path) -> Result<PathBuf, TraceError> {
     let names = ["trace.dat", "perf.data", "trace.txt", "trace"];
     let found = names.iter().find_map(|name| packed_or_plain(folder, name));
-    found.ok_or_else(|| TraceError::EmptyFolder {
-        path: folder.to_path_buf(),
-    })
+    found.ok_or_else(|| TraceError::EmptyFolder { path: folder.to_path_buf() })
 }
 
 /// Tells the format by the (unpacked) first bytes.
@@ -386,24 +351,14 @@ fn detect(path: &Path) -> Result<Format, TraceError> {
         ([], None) => "the file is empty".to_string(),
         (head, _) => format!("starts with {}", printable(&head[..head.len().min(24)])),
     };
-    Err(TraceError::Foreign {
-        path: path.to_path_buf(),
-        what,
-    })
+    Err(TraceError::Foreign { path: path.to_path_buf(), what })
 }
 
 fn printable(bytes: &[u8]) -> String {
-    if bytes
-        .iter()
-        .all(|byte| byte.is_ascii_graphic() || *byte == b' ' || *byte == b'\n')
-    {
+    if bytes.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ' || *byte == b'\n') {
         return format!("{:?}", String::from_utf8_lossy(bytes));
     }
-    let hex: Vec<String> = bytes
-        .iter()
-        .take(12)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let hex: Vec<String> = bytes.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
     hex.join(" ")
 }
 

@@ -4,9 +4,7 @@ use super::*;
 use crate::event::Kind;
 
 fn bundled(name: &str) -> Recording {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../traces")
-        .join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces").join(name);
     Recording::open(path).unwrap()
 }
 
@@ -21,10 +19,7 @@ fn a_folder_gives_events_and_snapshots() {
     let (mut block, mut events, mut allocs) = (Vec::new(), 0, 0);
     while reader.read_block(&mut block).unwrap() {
         events += block.len() as u64;
-        allocs += block
-            .iter()
-            .filter(|e| matches!(e.kind, Kind::PageAlloc { .. }))
-            .count();
+        allocs += block.iter().filter(|e| matches!(e.kind, Kind::PageAlloc { .. })).count();
     }
     // The ring's own count, read by the recording script.
     let entries: u64 = recording.ring_stats.iter().map(|stats| stats.entries).sum();
@@ -52,10 +47,8 @@ fn snapshots_agree_with_themselves() {
                     zone.free
                 );
                 assert!(zone.pagesets.iter().all(|set| set.stat_threshold.is_some()));
-                let of_zone = types
-                    .free
-                    .iter()
-                    .filter(|r| r.node == row.node && r.zone == row.zone);
+                let of_zone =
+                    types.free.iter().filter(|r| r.node == row.node && r.zone == row.zone);
                 assert_eq!(of_zone.count(), types.types.len());
             }
             assert!(snapshot.vmstat.unwrap().get("pgfree").unwrap() > 0);

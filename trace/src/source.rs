@@ -94,24 +94,12 @@ impl Source {
     /// Opens a file from its start.
     pub(crate) fn open(path: &Path) -> Result<Source, TraceError> {
         let file = File::open(path).map_err(|e| TraceError::io(path, "open", e))?;
-        let total = file
-            .metadata()
-            .map_err(|e| TraceError::io(path, "open", e))?
-            .len();
+        let total = file.metadata().map_err(|e| TraceError::io(path, "open", e))?.len();
         let consumed = Consumed::default();
-        let counting = Counting {
-            inner: file,
-            consumed: consumed.clone(),
-            sum: 0,
-        };
+        let counting = Counting { inner: file, consumed: consumed.clone(), sum: 0 };
         let (packing, reader) =
             unpack(counting).map_err(|error| TraceError::io(path, "read", error))?;
-        Ok(Source {
-            reader,
-            packing,
-            consumed,
-            total,
-        })
+        Ok(Source { reader, packing, consumed, total })
     }
 }
 
@@ -138,9 +126,7 @@ pub(crate) fn unpack(
         Packing::Xz => {
             let size = NonZeroUsize::new(READ_BYTES).unwrap_or(NonZeroUsize::MIN);
             let decoder = xz4rust::XzDecoder::in_heap_with_alloc_dict_size(0, XZ_DICT_BYTES_MAX);
-            Box::new(xz4rust::XzReader::new_with_buffer_size_and_decoder(
-                whole, size, decoder,
-            ))
+            Box::new(xz4rust::XzReader::new_with_buffer_size_and_decoder(whole, size, decoder))
         }
     };
     Ok((packing, unpacked))

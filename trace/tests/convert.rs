@@ -29,14 +29,7 @@ fn events(path: &Path) -> (Vec<Event>, u64) {
 
 fn write(input: &Path, out: &Path, filter: &Filter) -> convert::Summary {
     let target = Target::of(out, 3).unwrap();
-    convert::write(
-        &Recording::open(input).unwrap(),
-        out,
-        target,
-        filter,
-        |_| true,
-    )
-    .unwrap()
+    convert::write(&Recording::open(input).unwrap(), out, target, filter, |_| true).unwrap()
 }
 
 #[test]
@@ -47,27 +40,13 @@ fn every_written_form_is_read_back_as_the_same_events() {
     for name in ["a.txt", "b.txt.zst", "c.txt.gz", "d.dat", "e.dat.zst"] {
         let out = folder.path().join(name);
         let summary = write(&input, &out, &Filter::default());
-        assert_eq!(
-            (summary.written, summary.left_out),
-            (expected.len() as u64, 1),
-            "{name}"
-        );
+        assert_eq!((summary.written, summary.left_out), (expected.len() as u64, 1), "{name}");
         let (found, lost) = events(&out);
         assert_eq!(found.len(), expected.len(), "{name}");
         for (found, expected) in found.iter().zip(&expected) {
             // A trace.dat may move an event by nanoseconds to keep the order of equal times.
             assert!(found.time_ns.abs_diff(expected.time_ns) < 100, "{name}");
-            assert_eq!(
-                Event {
-                    time_ns: 0,
-                    ..*found
-                },
-                Event {
-                    time_ns: 0,
-                    ..*expected
-                },
-                "{name}"
-            );
+            assert_eq!(Event { time_ns: 0, ..*found }, Event { time_ns: 0, ..*expected }, "{name}");
         }
         // 3522 events that the pages mark as lost on CPU 1; CPU 0 has a mark without a number.
         assert_eq!(lost, 3522, "{name}");
@@ -85,11 +64,7 @@ fn text_with_equal_times_keeps_its_order_as_trace_dat() {
     let ((expected, _), (found, _)) = (events(&input), events(&out));
     assert_eq!(found.len(), expected.len());
     for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
-        assert_eq!(
-            (found.cpu, found.kind),
-            (expected.cpu, expected.kind),
-            "event {index}"
-        );
+        assert_eq!((found.cpu, found.kind), (expected.cpu, expected.kind), "event {index}");
     }
 }
 
@@ -134,19 +109,12 @@ fn trace_cmd_opens_what_is_written_and_sees_the_same_events() {
     let out = folder.path().join("out.dat");
     let input = data("small-v7-zstd.dat");
     write(&input, &out, &Filter::default());
-    let report = Command::new("trace-cmd")
-        .args(["report", "-t", "-i"])
-        .arg(&out)
-        .output();
+    let report = Command::new("trace-cmd").args(["report", "-t", "-i"]).arg(&out).output();
     let Ok(report) = report else {
         println!("skipped: trace-cmd is not installed");
         return;
     };
-    assert!(
-        report.status.success(),
-        "{}",
-        String::from_utf8_lossy(&report.stderr)
-    );
+    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
     let text = folder.path().join("report.txt");
     std::fs::write(&text, &report.stdout).unwrap();
     let ((expected, _), (found, _)) = (events(&out), events(&text));

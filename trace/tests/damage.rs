@@ -23,11 +23,7 @@ fn drain(recording: &Recording) -> (Vec<Event>, EventReader) {
 /// The unpacked bytes of a test file.
 fn unpacked(name: &str) -> Vec<u8> {
     let bytes = std::fs::read(data(name)).unwrap();
-    if name.ends_with(".zst") {
-        zstd::decode_all(&bytes[..]).unwrap()
-    } else {
-        bytes
-    }
+    if name.ends_with(".zst") { zstd::decode_all(&bytes[..]).unwrap() } else { bytes }
 }
 
 fn with_bytes<T>(bytes: &[u8], check: impl FnOnce(&Path) -> T) -> T {
@@ -39,37 +35,22 @@ fn with_bytes<T>(bytes: &[u8], check: impl FnOnce(&Path) -> T) -> T {
 
 #[test]
 fn a_file_cut_short_gives_what_was_before_and_the_place() {
-    for name in [
-        "small-v6.dat.zst",
-        "small-v7-zstd.dat",
-        "perf-p.data.zst",
-        "small.trace.txt.zst",
-    ] {
+    for name in ["small-v6.dat.zst", "small-v7-zstd.dat", "perf-p.data.zst", "small.trace.txt.zst"]
+    {
         let bytes = unpacked(name);
         let (whole, _) = drain(&Recording::open(data(name)).unwrap());
         // A version 7 file has its options, and perf.data its formats, near the end: without them
         // nothing can be read.
-        let cut = bytes.len()
-            - if name.contains("v6") || name.contains("txt") {
-                30_000
-            } else {
-                700
-            };
+        let cut =
+            bytes.len() - if name.contains("v6") || name.contains("txt") { 30_000 } else { 700 };
         with_bytes(&bytes[..cut], |path| match Recording::open(path) {
             Ok(recording) => {
                 let (part, reader) = drain(&recording);
-                assert!(
-                    part.len() <= whole.len() && !part.is_empty(),
-                    "{name}: {}",
-                    part.len()
-                );
+                assert!(part.len() <= whole.len() && !part.is_empty(), "{name}: {}", part.len());
                 let noted = !reader.damage().is_empty() || reader.unfinished().is_some();
                 assert!(noted, "{name}");
                 let all_known = part.iter().all(|event| whole.contains(event));
-                assert!(
-                    all_known,
-                    "{name}: an event that the whole file does not have"
-                );
+                assert!(all_known, "{name}: an event that the whole file does not have");
             }
             Err(error) => assert!(error.to_string().contains("byte "), "{name}: {error}"),
         });
@@ -86,10 +67,7 @@ fn a_packed_file_cut_short_gives_the_text_before() {
             let (events, reader) = drain(&Recording::open(path).unwrap());
             assert!(!events.is_empty());
             let fault = reader.damage().faults().last().unwrap().to_string();
-            assert!(
-                fault.contains("byte ") || fault.contains("line "),
-                "{fault}"
-            );
+            assert!(fault.contains("byte ") || fault.contains("line "), "{fault}");
         });
     }
     with_bytes(&zstd[..40], |path| assert!(Recording::open(path).is_err()));
@@ -140,12 +118,8 @@ fn lines_that_are_none_are_counted_by_number_and_never_stop_the_pass() {
     with_bytes(text.as_bytes(), |path| {
         let (events, reader) = drain(&Recording::open(path).unwrap());
         assert_eq!(events.len(), 4);
-        let places: Vec<String> = reader
-            .damage()
-            .faults()
-            .iter()
-            .map(|fault| fault.at.to_string())
-            .collect();
+        let places: Vec<String> =
+            reader.damage().faults().iter().map(|fault| fault.at.to_string()).collect();
         assert_eq!(places, ["line 2", "line 4", "line 6"]);
     });
 }
@@ -159,9 +133,7 @@ fn a_damaged_snapshot_names_its_line_and_keeps_the_rest() {
     }
     let path = folder.path().join("zoneinfo.before");
     let text =
-        std::fs::read_to_string(&path)
-            .unwrap()
-            .replacen("managed  3840", "managed  38x0", 1);
+        std::fs::read_to_string(&path).unwrap().replacen("managed  3840", "managed  38x0", 1);
     std::fs::write(&path, text).unwrap();
     let recording = Recording::open(folder.path()).unwrap();
     let before = recording.before.unwrap();

@@ -29,20 +29,10 @@ fn read(name: &str) -> (Vec<Event>, EventReader, Recording) {
 /// the microsecond (rounded, or cut by perf), flags without what a name implies.
 fn printed(event: &Event) -> (u16, i32, Kind) {
     let kind = match event.kind {
-        Kind::PageAlloc {
-            pfn,
-            order,
-            migratetype,
-            gfp,
-        } => {
+        Kind::PageAlloc { pfn, order, migratetype, gfp } => {
             // 6.7 made __GFP_NOWARN part of GFP_NOWAIT: text does not say it.
             let gfp = Gfp(gfp.0 & !Gfp::NOWARN.0);
-            Kind::PageAlloc {
-                pfn,
-                order,
-                migratetype,
-                gfp,
-            }
+            Kind::PageAlloc { pfn, order, migratetype, gfp }
         }
         Kind::ContentionBegin { flags, .. } => Kind::ContentionBegin { lock: 0, flags },
         Kind::ContentionEnd { ret, .. } => Kind::ContentionEnd { lock: 0, ret },
@@ -56,43 +46,20 @@ fn printed(event: &Event) -> (u16, i32, Kind) {
 fn check_same(binary: &str, text: &str) {
     let (events, reader, _) = read(binary);
     let (expected, text_reader, _) = read(text);
-    assert!(
-        reader.damage().is_empty(),
-        "{binary}: {:?}",
-        reader.damage()
-    );
-    assert!(
-        text_reader.damage().is_empty(),
-        "{text}: {:?}",
-        text_reader.damage()
-    );
+    assert!(reader.damage().is_empty(), "{binary}: {:?}", reader.damage());
+    assert!(text_reader.damage().is_empty(), "{text}: {:?}", text_reader.damage());
     assert_eq!(events.len(), expected.len(), "{binary}, {text}");
     for (index, (event, expected)) in events.iter().zip(&expected).enumerate() {
-        assert_eq!(
-            printed(event),
-            printed(expected),
-            "{binary}, {text}: event {index}"
-        );
-        assert!(
-            event.time_ns.abs_diff(expected.time_ns) < 1000,
-            "{binary}, {text}: event {index}"
-        );
+        assert_eq!(printed(event), printed(expected), "{binary}, {text}: event {index}");
+        assert!(event.time_ns.abs_diff(expected.time_ns) < 1000, "{binary}, {text}: event {index}");
         let comm = reader.comm(event.pid);
-        assert!(
-            comm.is_some(),
-            "{binary}: event {index} of pid {}",
-            event.pid
-        );
+        assert!(comm.is_some(), "{binary}: event {index} of pid {}", event.pid);
     }
 }
 
 #[test]
 fn trace_dat_of_both_versions_equals_the_report_of_trace_cmd() {
-    for binary in [
-        "small-v6.dat.zst",
-        "small-v7-plain.dat.xz",
-        "small-v7-zstd.dat",
-    ] {
+    for binary in ["small-v6.dat.zst", "small-v7-plain.dat.xz", "small-v7-zstd.dat"] {
         check_same(binary, "small.report.txt.zst");
     }
 }
@@ -104,18 +71,11 @@ fn trace_dat_equals_the_text_of_the_kernel_itself() {
     assert!(text.damage().is_empty(), "{:?}", text.damage());
     assert_eq!(events.len(), expected.len());
     for (event, expected) in events.iter().zip(&expected) {
-        assert_eq!(
-            (printed(event), event.context),
-            (printed(expected), expected.context)
-        );
+        assert_eq!((printed(event), event.context), (printed(expected), expected.context));
         // The kernel prints microseconds, rounded.
         assert_eq!((event.time_ns + 500) / 1000, expected.time_ns / 1000);
     }
-    assert!(
-        events
-            .iter()
-            .any(|event| event.context.0 & Context::IRQS_OFF != 0)
-    );
+    assert!(events.iter().any(|event| event.context.0 & Context::IRQS_OFF != 0));
 }
 
 #[test]
@@ -140,18 +100,10 @@ fn trace_dat_equals_the_raw_report_to_the_nanosecond() {
 #[test]
 fn losses_are_those_that_the_tools_print() {
     // trace-cmd: `CPU:1 [3522 EVENTS DROPPED]` and `CPU:0 [EVENTS DROPPED]` without a number.
-    for name in [
-        "small-v6.dat.zst",
-        "small-v7-zstd.dat",
-        "small.report.txt.zst",
-    ] {
+    for name in ["small-v6.dat.zst", "small-v7-zstd.dat", "small.report.txt.zst"] {
         let (_, reader, _) = read(name);
         let lost = reader.lost();
-        assert_eq!(
-            (lost.per_cpu.get(&1), lost.uncounted),
-            (Some(&3522), 1),
-            "{name}"
-        );
+        assert_eq!((lost.per_cpu.get(&1), lost.uncounted), (Some(&3522), 1), "{name}");
     }
     // The buffers' own statistics count both CPUs: 3522 and 4553.
     let (_, _, recording) = read("small-v6.dat.zst");
@@ -163,11 +115,7 @@ fn losses_are_those_that_the_tools_print() {
 
 #[test]
 fn the_head_of_a_file_names_its_kernel() {
-    for name in [
-        "small-v6.dat.zst",
-        "small-v7-plain.dat.xz",
-        "small-v7-zstd.dat",
-    ] {
+    for name in ["small-v6.dat.zst", "small-v7-plain.dat.xz", "small-v7-zstd.dat"] {
         let recording = Recording::open(data(name)).unwrap();
         assert_eq!(recording.kernel(), Some("6.18.44-fc-v657"), "{name}");
         assert_eq!(recording.ring_stats.len(), 2, "{name}");

@@ -66,34 +66,19 @@ fn mutate(random: &mut Random, seed: &[u8], other: &[u8]) -> Vec<u8> {
 /// `VmHWM` in kB; 0 where there is no `/proc`.
 fn peak_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmHWM:"))
-        .unwrap_or_default();
-    line.split_ascii_whitespace()
-        .nth(1)
-        .and_then(|number| number.parse().ok())
-        .unwrap_or(0)
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or_default();
+    line.split_ascii_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 fn drive(name: &str, target: fn(&[u8]) -> u64) {
     let iterations = std::env::var("PAGEYARD_FUZZ_ITERS").ok();
-    let iterations = iterations
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(ITERATIONS);
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fuzz/corpus")
-        .join(name);
-    let mut paths: Vec<_> = std::fs::read_dir(&folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let iterations = iterations.and_then(|text| text.parse().ok()).unwrap_or(ITERATIONS);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(name);
+    let mut paths: Vec<_> =
+        std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     assert!(!paths.is_empty(), "no seeds in {}", folder.display());
-    let seeds: Vec<Vec<u8>> = paths
-        .iter()
-        .map(|path| std::fs::read(path).unwrap())
-        .collect();
+    let seeds: Vec<Vec<u8>> = paths.iter().map(|path| std::fs::read(path).unwrap()).collect();
     let mut random = Random(name.bytes().fold(1, |sum, byte| sum * 31 + u64::from(byte)));
     target(&[]);
     for (path, seed) in paths.iter().zip(&seeds) {

@@ -13,9 +13,7 @@ fn a_panic_while_recording_leaves_nothing() {
     let ours = || {
         let mark = format!("pageyard-{}-", std::process::id());
         let entries = fs::read_dir(instances).into_iter().flatten().flatten();
-        entries
-            .filter(|entry| entry.file_name().to_string_lossy().starts_with(&mark))
-            .count()
+        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&mark)).count()
     };
     let scratch = std::env::temp_dir().join(format!("pageyard-panic-{}", std::process::id()));
     fs::create_dir(&scratch).expect("a fresh folder");

@@ -25,27 +25,12 @@ pub struct Args {
 type Step = (&'static str, fn(&Path) -> Result<Verdict>);
 
 const STEPS: [Step; 6] = [
-    ("fmt", |root| {
-        cargo(root, &["fmt", "--all", "--", "--check"], &[])
-    }),
+    ("fmt", |root| cargo(root, &["fmt", "--all", "--", "--check"], &[])),
     ("clippy", |root| {
-        cargo(
-            root,
-            &[
-                "clippy",
-                "--workspace",
-                "--all-targets",
-                "--",
-                "-D",
-                "warnings",
-            ],
-            &[],
-        )
+        cargo(root, &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], &[])
     }),
     ("tidy", tidy::run),
-    ("test", |root| {
-        cargo(root, &["test", "--workspace", "--no-fail-fast"], &[])
-    }),
+    ("test", |root| cargo(root, &["test", "--workspace", "--no-fail-fast"], &[])),
     ("no-std", no_std),
     // Libraries only: the command and the core are both called `pageyard`.
     ("doc", |root| {
@@ -87,14 +72,8 @@ fn cargo(root: &Path, args: &[&str], environment: &[(&str, &str)]) -> Result<Ver
     command.args(args).envs(environment.iter().copied());
     let shown = process::show(&command);
     println!("$ {shown}");
-    let status = command
-        .status()
-        .with_context(|| format!("cannot start `{shown}`"))?;
-    Ok(if status.success() {
-        Verdict::Pass
-    } else {
-        Verdict::Fail
-    })
+    let status = command.status().with_context(|| format!("cannot start `{shown}`"))?;
+    Ok(if status.success() { Verdict::Pass } else { Verdict::Fail })
 }
 
 /// Builds the core where there is neither std nor alloc: by itself against a sysroot that holds
@@ -102,19 +81,11 @@ fn cargo(root: &Path, args: &[&str], environment: &[(&str, &str)]) -> Result<Ver
 fn no_std(root: &Path) -> Result<Verdict> {
     let alone = without_std(root)?;
     let sysroot = process::stdout(process::rustc().args(["--print", "sysroot"]))?;
-    if !Path::new(sysroot.trim())
-        .join("lib/rustlib")
-        .join(BARE_TARGET)
-        .is_dir()
-    {
+    if !Path::new(sysroot.trim()).join("lib/rustlib").join(BARE_TARGET).is_dir() {
         println!("no-std: {BARE_TARGET}: skipped: `rustup target add {BARE_TARGET}` was not run");
         return Ok(alone);
     }
-    let bare = cargo(
-        root,
-        &["build", "--package", "pageyard", "--target", BARE_TARGET],
-        &[],
-    )?;
+    let bare = cargo(root, &["build", "--package", "pageyard", "--target", BARE_TARGET], &[])?;
     Ok(if alone == Verdict::Pass { bare } else { alone })
 }
 
@@ -129,29 +100,16 @@ fn without_std(root: &Path) -> Result<Verdict> {
     let mut linked = 0;
     for entry in fs::read_dir(libdir.trim()).with_context(|| format!("list {libdir}"))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        if BARE_CRATES
-            .iter()
-            .any(|krate| name.starts_with(&format!("lib{krate}-")))
-        {
+        if BARE_CRATES.iter().any(|krate| name.starts_with(&format!("lib{krate}-"))) {
             std::os::unix::fs::symlink(Path::new(libdir.trim()).join(&name), bare.join(&name))?;
             linked += 1;
         }
     }
     anyhow::ensure!(linked >= BARE_CRATES.len(), "found no libcore in {libdir}");
-    println!(
-        "no-std: the core against a sysroot of {} only",
-        BARE_CRATES.join(" and ")
-    );
+    println!("no-std: the core against a sysroot of {} only", BARE_CRATES.join(" and "));
     let mut command = process::rustc();
     command
-        .args([
-            "--crate-type",
-            "rlib",
-            "--crate-name",
-            "pageyard",
-            "--edition",
-            "2024",
-        ])
+        .args(["--crate-type", "rlib", "--crate-name", "pageyard", "--edition", "2024"])
         .args(["--target", host, "--sysroot"])
         .arg(scratch.path())
         .arg("-o")
@@ -184,10 +142,7 @@ mod tests {
             build("#![no_std]\npub fn a(b: Option<u8>) -> bool { b.is_some() }"),
             Verdict::Pass
         );
-        assert_eq!(
-            build("pub fn a() -> String { String::new() }"),
-            Verdict::Fail
-        );
+        assert_eq!(build("pub fn a() -> String { String::new() }"), Verdict::Fail);
         assert_eq!(build("#![no_std]\nextern crate std;"), Verdict::Fail);
         assert_eq!(build("#![no_std]\nextern crate alloc;"), Verdict::Fail);
     }

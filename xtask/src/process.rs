@@ -27,16 +27,10 @@ pub fn exists(program: &str) -> bool {
 /// Runs `command` and returns what it printed; a failure is an error that quotes its stderr.
 pub fn output(command: &mut Command) -> Result<Output> {
     let shown = show(command);
-    let output = command
-        .output()
-        .with_context(|| format!("cannot start `{shown}`"))?;
+    let output = command.output().with_context(|| format!("cannot start `{shown}`"))?;
     if !output.status.success() {
         let stderr = String::from_utf8_lossy(&output.stderr);
-        bail!(
-            "`{shown}` ended with {}:\n{}",
-            output.status,
-            stderr.trim_end()
-        );
+        bail!("`{shown}` ended with {}:\n{}", output.status, stderr.trim_end());
     }
     Ok(output)
 }

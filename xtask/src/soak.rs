@@ -100,10 +100,7 @@ pub fn run(args: &Args) -> Result<Verdict> {
     let mut round = 0;
     while Instant::now() < deadline {
         let seed = args.seed.wrapping_add(round);
-        let due: Vec<&Ready> = ready
-            .iter()
-            .filter(|r| round == 0 || r.stage.is_random)
-            .collect();
+        let due: Vec<&Ready> = ready.iter().filter(|r| round == 0 || r.stage.is_random).collect();
         if due.is_empty() {
             break;
         }
@@ -114,18 +111,11 @@ pub fn run(args: &Args) -> Result<Verdict> {
         }
         round += 1;
     }
-    println!(
-        "soak: {round} rounds from seed {}, {failures} failures",
-        args.seed
-    );
+    println!("soak: {round} rounds from seed {}, {failures} failures", args.seed);
     for name in &missing {
         println!("soak: {name}: no test of this kind exists, so nothing was shown");
     }
-    Ok(if failures == 0 && missing.is_empty() {
-        Verdict::Pass
-    } else {
-        Verdict::Fail
-    })
+    Ok(if failures == 0 && missing.is_empty() { Verdict::Pass } else { Verdict::Fail })
 }
 
 /// A stage with the tests that belong to it.
@@ -145,9 +135,7 @@ fn prepare(root: &Path, wanted: &[String]) -> Result<(Vec<Ready>, Vec<&'static s
         let mut binaries = cargo_tests::build(root, stage.package)?;
         for binary in &mut binaries {
             let target = binary.target.clone();
-            binary
-                .tests
-                .retain(|test| belongs(stage, &format!("{target}::{test}")));
+            binary.tests.retain(|test| belongs(stage, &format!("{target}::{test}")));
         }
         binaries.retain(|binary| !binary.tests.is_empty());
         if binaries.is_empty() {
@@ -185,20 +173,12 @@ fn stage(root: &Path, ready: &Ready, seed: u64, share: Duration, kept: &Path) ->
         let outcome = run_binary(ready.stage, binary, seed, left, &log)?;
         if outcome == Outcome::Failed {
             let again = keep(root, ready.stage, binary, seed, &log)?;
-            println!(
-                "soak: {} FAILED with seed {seed}: {}",
-                ready.stage.name,
-                log.display()
-            );
+            println!("soak: {} FAILED with seed {seed}: {}", ready.stage.name, log.display());
             println!("soak: repeat with: {again}");
             worst = Outcome::Failed;
         } else {
             fs::remove_file(&log).with_context(|| format!("remove {}", log.display()))?;
-            worst = if worst == Outcome::Passed {
-                outcome
-            } else {
-                worst
-            };
+            worst = if worst == Outcome::Passed { outcome } else { worst };
         }
     }
     let text = match worst {
@@ -206,11 +186,7 @@ fn stage(root: &Path, ready: &Ready, seed: u64, share: Duration, kept: &Path) ->
         Outcome::Cut => "no failure until its time was over (not run to its end)",
         Outcome::Failed => "FAILED",
     };
-    println!(
-        "{:8} seed {seed}: {text}, {} s",
-        ready.stage.name,
-        start.elapsed().as_secs()
-    );
+    println!("{:8} seed {seed}: {text}, {} s", ready.stage.name, start.elapsed().as_secs());
     Ok(worst)
 }
 
@@ -239,35 +215,22 @@ fn run_binary(
     let mut command = command(stage, binary, seed);
     command.stdout(file.try_clone()?).stderr(file);
     let start = Instant::now();
-    let mut child = command
-        .spawn()
-        .with_context(|| format!("start {}", binary.path.display()))?;
+    let mut child = command.spawn().with_context(|| format!("start {}", binary.path.display()))?;
     let progress = std::io::stderr().is_terminal();
     loop {
         if let Some(status) = child.try_wait()? {
             clear(progress);
-            return Ok(if status.success() {
-                Outcome::Passed
-            } else {
-                Outcome::Failed
-            });
+            return Ok(if status.success() { Outcome::Passed } else { Outcome::Failed });
         }
         if start.elapsed() >= limit {
             child.kill()?;
             child.wait()?;
             clear(progress);
-            return Ok(if tells_failure(log)? {
-                Outcome::Failed
-            } else {
-                Outcome::Cut
-            });
+            return Ok(if tells_failure(log)? { Outcome::Failed } else { Outcome::Cut });
         }
         if progress {
             let (elapsed, limit) = (start.elapsed().as_secs(), limit.as_secs());
-            eprint!(
-                "\r{} {} seed {seed}: {elapsed} of {limit} s ",
-                stage.name, binary.target
-            );
+            eprint!("\r{} {} seed {seed}: {elapsed} of {limit} s ", stage.name, binary.target);
             std::io::stderr().flush()?;
         }
         std::thread::sleep(Duration::from_millis(200));
@@ -277,9 +240,7 @@ fn run_binary(
 /// Whether a test had failed before its binary was stopped: libtest goes on with the others.
 fn tells_failure(log: &Path) -> Result<bool> {
     let output = fs::read(log).with_context(|| format!("read {}", log.display()))?;
-    Ok(String::from_utf8_lossy(&output)
-        .lines()
-        .any(|line| line.trim_end().ends_with("FAILED")))
+    Ok(String::from_utf8_lossy(&output).lines().any(|line| line.trim_end().ends_with("FAILED")))
 }
 
 fn clear(progress: bool) {
@@ -298,14 +259,10 @@ fn keep(root: &Path, stage: &Stage, binary: &TestBinary, seed: u64, log: &Path) 
         binary.tests.join(" ")
     );
     let mut git = Command::new("git");
-    git.args(["describe", "--always", "--dirty", "--abbrev=40"])
-        .current_dir(root);
+    git.args(["describe", "--always", "--dirty", "--abbrev=40"]).current_dir(root);
     let commit = process::stdout(&mut git).unwrap_or_else(|_| "unknown".into());
     let output = fs::read(log).with_context(|| format!("read {}", log.display()))?;
-    let mut text = format!(
-        "seed: {seed}\ncommit: {}\nrepeat: {again}\n\n",
-        commit.trim()
-    );
+    let mut text = format!("seed: {seed}\ncommit: {}\nrepeat: {again}\n\n", commit.trim());
     text.push_str(&String::from_utf8_lossy(&output));
     let temporary = log.with_extension("tmp");
     fs::write(&temporary, text)
@@ -324,22 +281,14 @@ mod tests {
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         let tests = vec!["a::b".to_owned()];
-        TestBinary {
-            target: "t".into(),
-            path,
-            package_dir: dir.into(),
-            tests,
-        }
+        TestBinary { target: "t".into(), path, package_dir: dir.into(), tests }
     }
 
     #[track_caller]
     fn check(script: &str, limit: Duration, expected: Outcome) -> Option<String> {
         let dir = tempfile::tempdir().unwrap();
         let binaries = vec![shell(dir.path(), script)];
-        let ready = Ready {
-            stage: &STAGES[0],
-            binaries,
-        };
+        let ready = Ready { stage: &STAGES[0], binaries };
         let outcome = stage(dir.path(), &ready, 7, limit, dir.path()).unwrap();
         assert_eq!(outcome, expected);
         fs::read_to_string(dir.path().join("oracle-t-7.log")).ok()
@@ -349,22 +298,13 @@ mod tests {
     fn a_failure_is_kept_with_its_seed_and_how_to_repeat_it() {
         let script = "echo with $PAGEYARD_SEED $PAGEYARD_SOAK_OPS $*; exit 101";
         let log = check(script, Duration::from_secs(60), Outcome::Failed).unwrap();
-        assert!(
-            log.contains("with 7 100000000 --exact --nocapture a::b"),
-            "{log}"
-        );
-        assert!(
-            log.starts_with("seed: 7\n") && log.contains("repeat: PAGEYARD_SEED=7 "),
-            "{log}"
-        );
+        assert!(log.contains("with 7 100000000 --exact --nocapture a::b"), "{log}");
+        assert!(log.starts_with("seed: 7\n") && log.contains("repeat: PAGEYARD_SEED=7 "), "{log}");
     }
 
     #[test]
     fn what_passes_or_is_cut_leaves_nothing() {
-        assert_eq!(
-            check("exit 0", Duration::from_secs(60), Outcome::Passed),
-            None
-        );
+        assert_eq!(check("exit 0", Duration::from_secs(60), Outcome::Passed), None);
         assert_eq!(check("exec sleep 600", Duration::ZERO, Outcome::Cut), None);
     }
 
@@ -394,14 +334,8 @@ mod tests {
 
     #[test]
     fn each_test_belongs_to_one_stage_of_its_package() {
-        for name in [
-            "oracle::small",
-            "loom_pcp::drain",
-            "pageyard_check::shuttle::zone",
-        ] {
-            let stages = STAGES
-                .iter()
-                .filter(|stage| stage.package == "pageyard-check");
+        for name in ["oracle::small", "loom_pcp::drain", "pageyard_check::shuttle::zone"] {
+            let stages = STAGES.iter().filter(|stage| stage.package == "pageyard-check");
             let found = stages.filter(|stage| belongs(stage, name)).count();
             assert_eq!(found, 1, "{name}");
         }

@@ -28,9 +28,7 @@ impl TextFile {
 /// The workspace root, which is the parent of this crate.
 pub fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent()
-        .expect("xtask lies in the workspace root")
-        .to_path_buf()
+    here.parent().expect("xtask lies in the workspace root").to_path_buf()
 }
 
 /// Paths of all files under `root`, relative to it, sorted.
@@ -70,10 +68,7 @@ pub fn read(root: &Path, path: &str) -> Result<Option<TextFile>> {
         Err(error) => return Err(error).with_context(|| format!("read {}", full.display())),
     };
     let text = String::from_utf8(bytes).ok();
-    Ok(text.map(|text| TextFile {
-        path: path.to_owned(),
-        text,
-    }))
+    Ok(text.map(|text| TextFile { path: path.to_owned(), text }))
 }
 
 #[cfg(test)]
@@ -83,13 +78,7 @@ mod tests {
     #[test]
     fn hidden_and_built_directories_are_left_out() {
         let dir = tempfile::tempdir().unwrap();
-        for path in [
-            "a/x.rs",
-            "target/y.rs",
-            ".git/z",
-            ".ci/run",
-            "a/.hidden/q.rs",
-        ] {
+        for path in ["a/x.rs", "target/y.rs", ".git/z", ".ci/run", "a/.hidden/q.rs"] {
             let full = dir.path().join(path);
             fs::create_dir_all(full.parent().unwrap()).unwrap();
             fs::write(full, "x").unwrap();
@@ -99,10 +88,7 @@ mod tests {
 
     #[test]
     fn an_extension_belongs_to_the_name_not_to_the_folder() {
-        let file = TextFile {
-            path: "a.b/run".into(),
-            text: String::new(),
-        };
+        let file = TextFile { path: "a.b/run".into(), text: String::new() };
         assert_eq!(file.extension(), "");
     }
 }

@@ -9,14 +9,8 @@ use crate::machine::Machine;
 use crate::text;
 
 /// One release of each fallback rule and each kind of per-CPU cache.
-pub(crate) const ERAS: [&str; 6] = [
-    "linux-4.14",
-    "linux-5.17",
-    "linux-6.6",
-    "linux-6.12",
-    "linux-6.14",
-    "linux-6.19",
-];
+pub(crate) const ERAS: [&str; 6] =
+    ["linux-4.14", "linux-5.17", "linux-6.6", "linux-6.12", "linux-6.14", "linux-6.19"];
 
 fn every_era<M: Machine>(before: &str, operations: &str, after: &str) {
     for policy in ERAS {
@@ -53,38 +47,22 @@ pub fn a_freed_block_is_reused_first<M: Machine>() {
 
 /// A freed block joins its buddies as far as they are free.
 pub fn buddies_merge_as_far_as_they_are_free<M: Machine>() {
-    every_era::<M>(
-        "blocks MMMM | M0: 1 | M1: 2 | M3: 8",
-        "free 0",
-        "blocks MMMM | M2: 0 | M3: 8",
-    );
+    every_era::<M>("blocks MMMM | M0: 1 | M1: 2 | M3: 8", "free 0", "blocks MMMM | M2: 0 | M3: 8");
 }
 
 /// Blocks of the largest order do not merge.
 pub fn merging_ends_at_the_largest_order<M: Machine>() {
-    every_era::<M>(
-        "blocks MMMM | M5: 0 | used M5: 32",
-        "free 32",
-        "blocks MMMM | M5: 32 0",
-    );
+    every_era::<M>("blocks MMMM | M5: 0 | used M5: 32", "free 32", "blocks MMMM | M5: 32 0");
 }
 
 /// A block whose larger buddy is free is left alone at the tail of its list.
 pub fn a_block_that_will_soon_merge_goes_to_the_tail<M: Machine>() {
-    every_era::<M>(
-        "blocks MMMM | M0: 9 | M1: 2",
-        "free 0",
-        "blocks MMMM | M0: 9 0 | M1: 2",
-    );
+    every_era::<M>("blocks MMMM | M0: 9 | M1: 2", "free 0", "blocks MMMM | M0: 9 0 | M1: 2");
 }
 
 /// From the second largest order on there is no such hope.
 pub fn large_blocks_go_to_the_head<M: Machine>() {
-    every_era::<M>(
-        "blocks MMMM | M4: 0 | used M4: 32",
-        "free 32",
-        "blocks MMMM | M4: 32 0",
-    );
+    every_era::<M>("blocks MMMM | M4: 0 | used M4: 32", "free 32", "blocks MMMM | M4: 32 0");
 }
 
 /// Two pageblocks of different types merge; since 6.10 both then have the type that was freed.

@@ -39,10 +39,7 @@ pub fn refills_in_a_row_double<M: Machine>() {
     let yard = Yard::of("linux-6.18").caching(2, 4, 64);
     let before = "blocks MMMM | M5: 0 32";
     let check = |operations, after| check::<M>(&yard, before, operations, after);
-    check(
-        "alloc M0=0",
-        "blocks MMMM | M1: 2 | M2: 4 | M3: 8 | M4: 16 | M5: 32 | M0@0: 1",
-    );
+    check("alloc M0=0", "blocks MMMM | M1: 2 | M2: 4 | M3: 8 | M4: 16 | M5: 32 | M0@0: 1");
     check(
         "alloc M0=0; alloc M0=1; alloc M0=2",
         "blocks MMMM | M1: 6 | M3: 8 | M4: 16 | M5: 32 | M0@0: 3 4 5",
@@ -166,9 +163,7 @@ pub fn bulk_frees_grow_by_the_rule_of_their_release<M: Machine>() {
         ("linux-6.6", vec![2, 4, 8, 8, 8, 8, 8]),
         ("linux-6.18", vec![8; 6]),
     ] {
-        let allocator = Yard::of(policy)
-            .caching(2, 10, 10)
-            .build::<M>("blocks MMMM");
+        let allocator = Yard::of(policy).caching(2, 10, 10).build::<M>("blocks MMMM");
         let got = M::on(&allocator, CPU, || drains(&allocator, 55));
         assert_eq!(got, expected, "{policy}");
     }
@@ -189,10 +184,7 @@ pub fn a_run_of_high_order_frees_empties_the_cache<M: Machine>() {
         let left = M::on(&allocator, CPU, || {
             assert_eq!(drains(&allocator, 10), []);
             let size = allocator.pcp(ZONE, CPU).size;
-            let in_a_run = PcpSize {
-                free_run: 1,
-                ..size
-            };
+            let in_a_run = PcpSize { free_run: 1, ..size };
             allocator.set_pcp_state(ZONE, CPU, in_a_run);
             allocator.free(Pfn(40), 1);
             allocator.pcp_pages(ZONE, CPU)
@@ -206,9 +198,7 @@ pub fn a_run_of_high_order_frees_empties_the_cache<M: Machine>() {
 /// Background reclaim caps a cache at four batches.
 pub fn reclaim_caps_a_cache<M: Machine>() {
     for policy in ["linux-5.17", "linux-6.6", "linux-6.18"] {
-        let allocator = Yard::of(policy)
-            .caching(2, 20, 20)
-            .build::<M>("blocks MMMM");
+        let allocator = Yard::of(policy).caching(2, 20, 20).build::<M>("blocks MMMM");
         allocator.set_reclaim_active(ZONE, true);
         let most = M::on(&allocator, CPU, || {
             (0..40)
@@ -294,9 +284,8 @@ pub fn a_quiet_remote_cache_expires<M: Machine>() {
                     mobility: MigrateType::Movable,
                     ..Request::kernel(0)
                 };
-                let pages: Vec<Pfn> = (0..6)
-                    .map(|_| allocator.alloc(&request).expect("room"))
-                    .collect();
+                let pages: Vec<Pfn> =
+                    (0..6).map(|_| allocator.alloc(&request).expect("room")).collect();
                 for pfn in pages {
                     allocator.free(pfn, 0);
                 }

@@ -9,22 +9,10 @@ use crate::machine::Machine;
 /// A request stops where its rights end: min, half of it, three eighths, nothing.
 pub fn each_right_reaches_its_own_depth<M: Machine>() {
     let plain_request = Request::user(0);
-    let high = Request {
-        high_priority: true,
-        ..plain_request
-    };
-    let atomic = Request {
-        mobility: MigrateType::Movable,
-        ..Request::atomic(0)
-    };
-    let killed = Request {
-        oom_victim: true,
-        ..plain_request
-    };
-    let any = Request {
-        no_marks: true,
-        ..plain_request
-    };
+    let high = Request { high_priority: true, ..plain_request };
+    let atomic = Request { mobility: MigrateType::Movable, ..Request::atomic(0) };
+    let killed = Request { oom_victim: true, ..plain_request };
+    let any = Request { no_marks: true, ..plain_request };
     for era in super::buddy::ERAS {
         for (request, left, why) in [
             (plain_request, 16, AllocError::NoMemory),
@@ -51,11 +39,7 @@ pub fn the_highest_zone_is_kept<M: Machine>() {
     layout.zones.clear();
     for (kind, start) in ZoneKind::ALL.into_iter().zip([0, 16, 32, 48]) {
         let start = Pfn(start);
-        layout.zones.push(pageyard::ZoneDesc {
-            kind,
-            start,
-            ..normal
-        });
+        layout.zones.push(pageyard::ZoneDesc { kind, start, ..normal });
     }
     layout.memory[0].pages = 64;
     layout.tuning.lowmem_reserve_ratio = [0; 4];
@@ -64,10 +48,7 @@ pub fn the_highest_zone_is_kept<M: Machine>() {
             let layout = layout.clone();
             M::run(move || {
                 let allocator = plain::<M>(&layout, era);
-                let request = Request {
-                    highest,
-                    ..Request::user(0)
-                };
+                let request = Request { highest, ..Request::user(0) };
                 let (pages, _) = M::on(&allocator, CPU, || exhaust(&allocator, &request));
                 assert_eq!(pages.len(), pages_in_reach, "{era}");
                 let highest_pfn = pages.iter().max().map(|pfn| pfn.0 as usize);
@@ -118,11 +99,7 @@ pub fn a_large_block_is_reserved_and_given_back_as_a_whole<M: Machine>() {
             let types = || [0, 4].map(|pfn| allocator.pageblock_type(Pfn(pfn)));
             let all = |t: MigrateType| [Some(t); 2];
             let pfn = allocator.alloc(&Request::atomic(3));
-            assert_eq!(
-                (pfn, types()),
-                (Ok(Pfn(0)), all(MigrateType::HighAtomic)),
-                "{era}"
-            );
+            assert_eq!((pfn, types()), (Ok(Pfn(0)), all(MigrateType::HighAtomic)), "{era}");
             allocator.free(Pfn(0), 3);
             allocator.drain_cpu(CPU);
             let (got, _) = exhaust(&allocator, &Request::kernel(3));
@@ -146,18 +123,12 @@ pub fn a_lower_zone_keeps_its_reserve<M: Machine>() {
         let layout = layout.clone();
         M::run(move || {
             let allocator = plain::<M>(&layout, era);
-            let normal = Request {
-                mobility: MigrateType::Movable,
-                ..Request::kernel(0)
-            };
+            let normal = Request { mobility: MigrateType::Movable, ..Request::kernel(0) };
             let (pages, _) = exhaust(&allocator, &normal);
             assert_eq!(pages.len(), 128 - 64 / 4, "{era}");
             let is_high = |pfn: &Pfn| pfn.0 >= 64;
             assert!(pages[..64].iter().all(is_high), "{era}: higher zone first");
-            let low = Request {
-                highest: ZoneKind::Dma32,
-                ..normal
-            };
+            let low = Request { highest: ZoneKind::Dma32, ..normal };
             let (pages, _) = exhaust(&allocator, &low);
             assert_eq!(pages.len(), 16, "{era}");
         });

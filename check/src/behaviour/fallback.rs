@@ -68,22 +68,14 @@ pub fn lists_and_block_types_disagree_only_until_6_9<M: Machine>() {
     cases::<M>(
         "blocks MMMM | M2: 0",
         "alloc U0=0",
-        [
-            (&[A], "blocks MMMM | U0: 1 | U1: 2"),
-            (&[B, C, D], "blocks MMMM | M0: 1 | M1: 2"),
-        ],
+        [(&[A], "blocks MMMM | U0: 1 | U1: 2"), (&[B, C, D], "blocks MMMM | M0: 1 | M1: 2")],
     );
 }
 
 /// When a claim fails, 6.10 takes a page out of the largest block, 6.14 out of the smallest.
 pub fn a_failed_claim_takes_the_largest_then_the_smallest<M: Machine>() {
     let before = "blocks MMMM | M1: 16 | M2: 0";
-    check::<M>(
-        &Yard::of(B),
-        before,
-        "alloc U0=0",
-        "blocks MMMM | M0: 1 | M1: 2 16",
-    );
+    check::<M>(&Yard::of(B), before, "alloc U0=0", "blocks MMMM | M0: 1 | M1: 2 16");
     for policy in [C, D] {
         let after = "blocks MMMM | M0: 17 | M2: 0";
         check::<M>(&Yard::of(policy), before, "alloc U0=16", after);
@@ -95,10 +87,7 @@ pub fn movable_requests_take_the_smallest_of_small_blocks<M: Machine>() {
     cases::<M>(
         "blocks URMM | U1: 2 | R1: 16",
         "alloc M0=16",
-        [
-            (&[A], "blocks URMM | U1: 2 | M0: 17"),
-            (&[B, C, D], "blocks URMM | U1: 2 | R0: 17"),
-        ],
+        [(&[A], "blocks URMM | U1: 2 | M0: 17"), (&[B, C, D], "blocks URMM | U1: 2 | R0: 17")],
     );
 }
 
@@ -108,21 +97,9 @@ pub fn each_type_has_its_order_of_preference<M: Machine>() {
     for policy in [A, B, C, D] {
         let yard = Yard::of(policy);
         let check = |before, operations, after| check::<M>(&yard, before, operations, after);
-        check(
-            "blocks RMMM | R4: 0 | M4: 16",
-            "alloc U4=0",
-            "blocks UMMM | M4: 16",
-        );
-        check(
-            "blocks UMMM | U4: 0 | M4: 16",
-            "alloc R4=0",
-            "blocks RMMM | M4: 16",
-        );
-        check(
-            "blocks URMM | U4: 0 | R4: 16",
-            "alloc M4=16",
-            "blocks UMMM | U4: 0",
-        );
+        check("blocks RMMM | R4: 0 | M4: 16", "alloc U4=0", "blocks UMMM | M4: 16");
+        check("blocks UMMM | U4: 0 | M4: 16", "alloc R4=0", "blocks RMMM | M4: 16");
+        check("blocks URMM | U4: 0 | R4: 16", "alloc M4=16", "blocks UMMM | U4: 0");
     }
 }
 

@@ -25,12 +25,7 @@ pub(super) fn exhaust<P: Platform>(
 }
 
 pub(super) fn marks(min: u32, low: u32, high: u32) -> Marks {
-    Marks {
-        min,
-        low,
-        high,
-        promo: high,
-    }
+    Marks { min, low, high, promo: high }
 }
 
 /// A layout with memory, exact counters, no marks and no caches.
@@ -86,11 +81,7 @@ pub fn nodes_are_asked_nearest_first<M: Machine>() {
     for era in super::buddy::ERAS {
         let nodes = |scope, count: usize| {
             let allocator = plain::<M>(&layout, era);
-            let request = Request {
-                node: Some(NodeId(1)),
-                scope,
-                ..Request::user(3)
-            };
+            let request = Request { node: Some(NodeId(1)), scope, ..Request::user(3) };
             let (pages, _) = M::on(&allocator, CPU, || exhaust(&allocator, &request));
             assert_eq!(pages.len(), count, "{era}");
             let mut nodes: Vec<u64> = pages.iter().map(|pfn| pfn.0 / 16).collect();

@@ -37,11 +37,7 @@ pub fn every_kind_of_misuse_is_told_apart<M: Machine>() {
             (1 << 40, 0, "foreign"),
             (0, 6, "too large"),
         ] {
-            assert_eq!(
-                refusal(&allocator, pfn, order),
-                expected,
-                "{era}: {pfn}/{order}"
-            );
+            assert_eq!(refusal(&allocator, pfn, order), expected, "{era}: {pfn}/{order}");
         }
     }
 }

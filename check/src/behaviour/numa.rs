@@ -14,10 +14,7 @@ pub(super) const DESIGNS: [&str; 5] = [
 ];
 
 fn on_node(node: u8) -> Request {
-    Request {
-        node: Some(NodeId(node)),
-        ..Request::user(0)
-    }
+    Request { node: Some(NodeId(node)), ..Request::user(0) }
 }
 
 /// Hit, miss, foreign, interleave, local, other of a zone.
@@ -34,11 +31,7 @@ pub(super) fn numa<P: Platform>(allocator: &Allocator<P>, node: u8) -> [u64; 6] 
 }
 
 pub(super) fn expected(text: &str, counts: [u64; 6]) -> [u64; 6] {
-    if text.ends_with("off") {
-        [0; 6]
-    } else {
-        counts
-    }
+    if text.ends_with("off") { [0; 6] } else { counts }
 }
 
 /// Each allocation counts where it landed against where it was wanted and where its CPU is.
@@ -53,26 +46,15 @@ pub fn allocations_count_as_hit_miss_foreign_local_other<M: Machine>() {
             }
             // 3 on the other node on purpose, 1 of them placed by interleaving.
             for interleave in [false, false, true] {
-                let request = Request {
-                    interleave,
-                    ..on_node(1)
-                };
+                let request = Request { interleave, ..on_node(1) };
                 allocator.alloc(&request).expect("room");
             }
         });
         M::on(&allocator, CpuId(1), || {
             allocator.alloc(&Request::user(0)).expect("room");
         });
-        assert_eq!(
-            numa(&allocator, 0),
-            expected(text, [16, 0, 10, 0, 16, 0]),
-            "{text}"
-        );
-        assert_eq!(
-            numa(&allocator, 1),
-            expected(text, [4, 10, 0, 1, 1, 13]),
-            "{text}"
-        );
+        assert_eq!(numa(&allocator, 0), expected(text, [16, 0, 10, 0, 16, 0]), "{text}");
+        assert_eq!(numa(&allocator, 1), expected(text, [4, 10, 0, 1, 1, 13]), "{text}");
     }
 }
 
@@ -85,11 +67,7 @@ pub fn bulk_requests_count_each_page<M: Machine>() {
             let mut pages = [pageyard::Pfn(0); 7];
             assert_eq!(allocator.alloc_bulk(&on_node(0), &mut pages), 7, "{text}");
         });
-        assert_eq!(
-            numa(&allocator, 0),
-            expected(text, [7, 0, 0, 0, 0, 7]),
-            "{text}"
-        );
+        assert_eq!(numa(&allocator, 0), expected(text, [7, 0, 0, 0, 0, 7]), "{text}");
         let pages = allocator.event_count(ZoneId(0), EventItem::PagesAllocated);
         assert_eq!(pages, 7, "{text}");
     }

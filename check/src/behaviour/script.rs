@@ -38,34 +38,19 @@ impl Yard {
     /// 64 pages in pageblocks of 16, blocks of up to 32, two CPUs, no caches.
     #[must_use]
     pub const fn of(policy: &'static str) -> Yard {
-        Yard {
-            policy,
-            pages: 64,
-            max_order: 5,
-            pageblock_order: 4,
-            cpus: 2,
-            caches: [1, 0, 0],
-        }
+        Yard { policy, pages: 64, max_order: 5, pageblock_order: 4, cpus: 2, caches: [1, 0, 0] }
     }
 
     /// The same with 16 pages in pageblocks of 8, which are also the largest blocks.
     #[must_use]
     pub const fn small(policy: &'static str) -> Yard {
-        Yard {
-            pages: 16,
-            max_order: 3,
-            pageblock_order: 3,
-            ..Yard::of(policy)
-        }
+        Yard { pages: 16, max_order: 3, pageblock_order: 3, ..Yard::of(policy) }
     }
 
     /// The same with caches of this batch and these limits.
     #[must_use]
     pub const fn caching(self, batch: u32, high_min: u32, high_max: u32) -> Yard {
-        Yard {
-            caches: [batch, high_min, high_max],
-            ..self
-        }
+        Yard { caches: [batch, high_min, high_max], ..self }
     }
 
     /// Its layout.
@@ -99,9 +84,7 @@ pub fn check<M: Machine>(yard: &Yard, before: &str, operations: &str, after: &st
             continue;
         }
         let got = M::on(&allocator, cpu, || perform(&allocator, cpu, operation));
-        let expected = operation
-            .split_once('=')
-            .map_or("", |(_, expected)| expected);
+        let expected = operation.split_once('=').map_or("", |(_, expected)| expected);
         assert_eq!(got, expected, "{}: {operation}", yard.policy);
     }
     let state = text::write(&allocator, &yard.layout());
@@ -157,12 +140,7 @@ fn bulk<P: Platform>(allocator: &Allocator<P>, request: &Request, blocks: usize)
 }
 
 fn atomic(request: Request) -> Request {
-    Request {
-        may_wait: false,
-        high_priority: true,
-        non_block: true,
-        ..request
-    }
+    Request { may_wait: false, high_priority: true, non_block: true, ..request }
 }
 
 /// A request by type and order: `M0`, `U9`.

@@ -25,9 +25,7 @@ fn expect_all_free<M: Machine>(yard: &Yard, allocator: &Allocator<M::Platform>) 
 }
 
 fn take_and_free<P: Platform>(allocator: &Allocator<P>, order: u8) {
-    let pfn = allocator
-        .alloc(&Request::user(order))
-        .expect("room for all");
+    let pfn = allocator.alloc(&Request::user(order)).expect("room for all");
     allocator.free(pfn, order);
 }
 

@@ -41,10 +41,7 @@ fn attempt(run: &Run) -> Result<Reach, (usize, String)> {
     catch_unwind(AssertUnwindSafe(|| run.perform(&step))).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-        (
-            step.get(),
-            text.unwrap_or_else(|| "a panic without text".to_owned()),
-        )
+        (step.get(), text.unwrap_or_else(|| "a panic without text".to_owned()))
     })
 }
 
@@ -95,9 +92,7 @@ fn hush(on: bool) {
 fn report(run: &Run, step: usize, why: &str) -> String {
     hush(true);
     let short = cut(run, step);
-    let why_short = attempt(&short)
-        .err()
-        .map_or_else(String::new, |(_, why)| why);
+    let why_short = attempt(&short).err().map_or_else(String::new, |(_, why)| why);
     hush(false);
     let mut text = format!(
         "{why}\n  at operation {step} of a run\n  seed: {}\n  policy: {}\n  machine: {:?}\n  \

@@ -37,9 +37,7 @@ pub fn policy(rng: &mut Rng) -> Drawn {
     let releases = preset::Release::all().flat_map(|release| {
         [false, true].map(|stable| preset::Release { stable, ..release }.to_string())
     });
-    let proposals = preset::PROPOSALS
-        .iter()
-        .map(|proposal| proposal.name.to_owned());
+    let proposals = preset::PROPOSALS.iter().map(|proposal| proposal.name.to_owned());
     let names: Vec<String> = releases.chain(proposals).collect();
     let mut text = names[rng.usize(..names.len())].clone();
     let mut policy = preset::find(&text).expect("a preset");
@@ -73,15 +71,12 @@ fn value(rng: &mut Rng, accepts: Accepts) -> String {
 pub fn layout(rng: &mut Rng) -> Layout {
     let nodes = rng.usize(1..=3);
     let max_order = rng.u8(1..=10);
-    let cpu_nodes: Vec<NodeId> = (0..rng.usize(1..=4))
-        .map(|_| NodeId(rng.u8(..nodes as u8)))
-        .collect();
+    let cpu_nodes: Vec<NodeId> =
+        (0..rng.usize(1..=4)).map(|_| NodeId(rng.u8(..nodes as u8))).collect();
     let mut layout = Layout {
         max_order,
         pageblock_order: rng.u8(..=max_order),
-        nodes: (0..nodes)
-            .map(|at| node(rng, at, nodes, &cpu_nodes))
-            .collect(),
+        nodes: (0..nodes).map(|at| node(rng, at, nodes, &cpu_nodes)).collect(),
         cpu_nodes,
         zones: Vec::new(),
         memory: Vec::new(),
@@ -90,11 +85,7 @@ pub fn layout(rng: &mut Rng) -> Layout {
     let mut pfn = rng.u64(..3000);
     for node in 0..nodes as u8 {
         let kinds: Vec<ZoneKind> = ZoneKind::ALL.into_iter().filter(|_| rng.bool()).collect();
-        let kinds = if kinds.is_empty() {
-            vec![ZoneKind::Normal]
-        } else {
-            kinds
-        };
+        let kinds = if kinds.is_empty() { vec![ZoneKind::Normal] } else { kinds };
         for kind in kinds {
             pfn += if rng.bool() { 0 } else { rng.u64(..200) };
             let spanned_pages = rng.u64(1..=ZONE_PAGES_MAX);
@@ -118,10 +109,7 @@ fn node(rng: &mut Rng, at: usize, nodes: usize, cpu_nodes: &[NodeId]) -> NodeDes
         *distance = if to == at { 10 } else { rng.u8(1..4) * 10 + 1 };
     }
     let cpus = cpu_nodes.iter().filter(|node| usize::from(node.0) == at);
-    NodeDesc {
-        distance,
-        cpus: cpus.count() as u16,
-    }
+    NodeDesc { distance, cpus: cpus.count() as u16 }
 }
 
 fn tuning(rng: &mut Rng) -> Tuning {
@@ -163,10 +151,7 @@ pub fn settle<P: Platform>(rng: &mut Rng, allocator: &Allocator<P>, layout: &Lay
     let is_exact = rng.bool();
     let no_marks = rng.bool();
     if is_exact {
-        let marks: Vec<Marks> = layout
-            .zone_ids()
-            .map(|zone| allocator.marks(zone))
-            .collect();
+        let marks: Vec<Marks> = layout.zone_ids().map(|zone| allocator.marks(zone)).collect();
         make_exact(allocator);
         for (zone, marks) in layout.zone_ids().zip(marks) {
             allocator.set_marks(zone, marks);
@@ -182,14 +167,7 @@ pub fn settle<P: Platform>(rng: &mut Rng, allocator: &Allocator<P>, layout: &Lay
             high: min + 2 * step,
             promo: min + 3 * step,
         };
-        allocator.set_marks(
-            zone,
-            if no_marks {
-                marks(0, 0)
-            } else {
-                marks(min, step)
-            },
-        );
+        allocator.set_marks(zone, if no_marks { marks(0, 0) } else { marks(min, step) });
         if rng.bool() {
             limits(rng, allocator, layout, zone);
         }

@@ -133,35 +133,21 @@ impl Model {
     ) {
         let (order, mobility) = (request.order, request.mobility);
         let (start, end) = (pfn.0, pfn.0 + (1 << order));
-        assert_eq!(
-            start % (1 << order),
-            0,
-            "block {start} is not aligned to order {order}"
-        );
+        assert_eq!(start % (1 << order), 0, "block {start} is not aligned to order {order}");
         for page in start..end {
             assert!(self.is_memory(page), "page {page} is a hole");
         }
         if let Some((before, block)) = self.held.range(..end).next_back() {
             let block_end = before + (1 << block.order);
-            assert!(
-                block_end <= start,
-                "pages {start}..{end} overlap {before}..{block_end}"
-            );
+            assert!(block_end <= start, "pages {start}..{end} overlap {before}..{block_end}");
         }
         let zone = self.zone_of(start);
         assert_eq!(zone, self.zone_of(end - 1), "block {start} leaves its zone");
         let eligible = self.eligible(request, cpu);
-        assert!(
-            eligible.contains(&zone),
-            "{zone:?} may not serve {request:?}"
-        );
+        assert!(eligible.contains(&zone), "{zone:?} may not serve {request:?}");
         let state = allocator.inspect(pfn).expect("in a zone");
         let seen = (state.kind, state.order, state.migratetype);
-        assert_eq!(
-            seen,
-            (PageKind::Allocated, order, mobility),
-            "record of page {start}"
-        );
+        assert_eq!(seen, (PageKind::Allocated, order, mobility), "record of page {start}");
         self.held.insert(start, Block { order, mobility });
         self.count_taken(request, cpu, zone);
     }
@@ -209,16 +195,12 @@ impl Model {
         let end = span.start.0 + span.spanned_pages;
         let at = number % end.max(1);
         let next = self.held.range(at..).next();
-        next.or_else(|| self.held.iter().next())
-            .map(|(pfn, _)| *pfn)
+        next.or_else(|| self.held.iter().next()).map(|(pfn, _)| *pfn)
     }
 
     /// Records a block that was taken by somebody whose request was not watched.
     pub fn hold(&mut self, pfn: Pfn, request: &Request) {
-        let block = Block {
-            order: request.order,
-            mobility: request.mobility,
-        };
+        let block = Block { order: request.order, mobility: request.mobility };
         self.held.insert(pfn.0, block);
     }
 
@@ -226,9 +208,7 @@ impl Model {
     #[must_use]
     pub fn pages_in_use(&self, zone: ZoneId) -> u64 {
         let span = self.layout.zones[usize::from(zone.0)];
-        let held = self
-            .held
-            .range(span.start.0..span.start.0 + span.spanned_pages);
+        let held = self.held.range(span.start.0..span.start.0 + span.spanned_pages);
         held.map(|(_, block)| 1u64 << block.order).sum()
     }
 
@@ -251,15 +231,8 @@ impl Model {
     pub fn compare<P: Platform>(&self, allocator: &Allocator<P>) {
         self.compare_pages(allocator);
         for zone in self.layout.zone_ids() {
-            for (item, expected) in EVENT_ITEMS
-                .into_iter()
-                .zip(self.counts[usize::from(zone.0)])
-            {
-                assert_eq!(
-                    allocator.event_count(zone, item),
-                    expected,
-                    "{zone:?}: {item:?}"
-                );
+            for (item, expected) in EVENT_ITEMS.into_iter().zip(self.counts[usize::from(zone.0)]) {
+                assert_eq!(allocator.event_count(zone, item), expected, "{zone:?}: {item:?}");
             }
         }
     }
@@ -272,21 +245,10 @@ impl Model {
         for zone in self.layout.zone_ids() {
             let free = FreePages::of(allocator, &self.layout, zone);
             let count = |item| allocator.zone_count(zone, item);
-            assert_eq!(
-                count(ZoneItem::FreePages),
-                free.in_service,
-                "{zone:?}: free pages"
-            );
-            assert_eq!(
-                count(ZoneItem::FreeCma),
-                free.cma,
-                "{zone:?}: free CMA pages"
-            );
+            assert_eq!(count(ZoneItem::FreePages), free.in_service, "{zone:?}: free pages");
+            assert_eq!(count(ZoneItem::FreeCma), free.cma, "{zone:?}: free CMA pages");
             let in_blocks = count(ZoneItem::FreePagesBlocks);
-            assert_eq!(
-                in_blocks, free.in_pageblocks,
-                "{zone:?}: free pages in pageblocks"
-            );
+            assert_eq!(in_blocks, free.in_pageblocks, "{zone:?}: free pages in pageblocks");
             let cached = |cpu| u64::from(allocator.pcp_pages(zone, cpu));
             let cached: u64 = self.layout.cpus().map(cached).sum();
             let free_pages = (free.in_service + free.isolated) as u64;
@@ -376,12 +338,7 @@ struct FreePages {
 
 impl FreePages {
     fn of<P: Platform>(allocator: &Allocator<P>, layout: &Layout, zone: ZoneId) -> FreePages {
-        let mut free = FreePages {
-            in_service: 0,
-            isolated: 0,
-            cma: 0,
-            in_pageblocks: 0,
-        };
+        let mut free = FreePages { in_service: 0, isolated: 0, cma: 0, in_pageblocks: 0 };
         for t in MigrateType::ALL {
             for order in 0..=layout.max_order {
                 let pages = (allocator.free_blocks(zone, order, t) << order) as i64;
@@ -421,17 +378,9 @@ fn node_orders(layout: &Layout) -> Vec<Vec<usize>> {
         while !left.is_empty() {
             let cost = |node: usize| {
                 let far = u32::from(distance[node]) + u32::from(node < local);
-                (
-                    node != local,
-                    far + u32::from(layout.nodes[node].cpus > 0),
-                    load[node],
-                )
+                (node != local, far + u32::from(layout.nodes[node].cpus > 0), load[node])
             };
-            let next = left
-                .iter()
-                .copied()
-                .min_by_key(|&node| cost(node))
-                .unwrap_or(local);
+            let next = left.iter().copied().min_by_key(|&node| cost(node)).unwrap_or(local);
             if distance[next] != distance[last] {
                 load[next] += 1;
             }

@@ -69,11 +69,7 @@ const PHASE: usize = 400;
 pub fn list(rng: &mut Rng, layout: &Layout, count: usize) -> Vec<Op> {
     let mut weights = [0u32; KINDS];
     for weight in &mut weights {
-        *weight = if rng.u32(..4) == 0 {
-            0
-        } else {
-            1 << rng.u32(..5)
-        };
+        *weight = if rng.u32(..4) == 0 { 0 } else { 1 << rng.u32(..5) };
     }
     let busy_of_100 = if rng.bool() { 0 } else { rng.u32(..50) };
     let orders = Orders::draw(rng, layout);
@@ -110,27 +106,18 @@ fn action(rng: &mut Rng, layout: &Layout, orders: &Orders, kind: usize) -> Actio
     match kind {
         ALLOC => Action::Alloc(request(rng, layout, orders)),
         1 => {
-            let request = Request {
-                order: 0,
-                ..request(rng, layout, orders)
-            };
+            let request = Request { order: 0, ..request(rng, layout, orders) };
             Action::Bulk(request, rng.usize(..40))
         }
-        FREE => Action::Free {
-            pick: rng.u64(..1 << 20),
-        },
+        FREE => Action::Free { pick: rng.u64(..1 << 20) },
         3 => Action::Tick,
         4 => Action::DrainCpu(draw::cpu(rng, layout)),
         5 => Action::DrainAll,
         6 => Action::Trim(zone(rng), draw::cpu(rng, layout), rng.u32(..40)),
         7 => Action::Reclaim(zone(rng), rng.bool()),
         8 => Action::Settle(zone(rng)),
-        9 => Action::Isolate {
-            pick: rng.u64(..1 << 20),
-        },
-        10 => Action::Restore {
-            pick: rng.u64(..1 << 20),
-        },
+        9 => Action::Isolate { pick: rng.u64(..1 << 20) },
+        10 => Action::Restore { pick: rng.u64(..1 << 20) },
         11 => Action::Limit(zone(rng), draw::cpu(rng, layout), draw::cache_limits(rng)),
         _ => Action::Disable(zone(rng)),
     }
@@ -144,10 +131,7 @@ struct Orders {
 
 impl Orders {
     fn draw(rng: &mut Rng, layout: &Layout) -> Orders {
-        Orders {
-            max: rng.u8(..=layout.max_order),
-            are_small: rng.bool(),
-        }
+        Orders { max: rng.u8(..=layout.max_order), are_small: rng.bool() }
     }
 
     fn pick(&self, rng: &mut Rng) -> u8 {
@@ -163,11 +147,8 @@ fn request(rng: &mut Rng, layout: &Layout, orders: &Orders) -> Request {
     let seldom = |rng: &mut Rng| rng.u32(..8) == 0;
     Request {
         order: orders.pick(rng),
-        mobility: [
-            MigrateType::Unmovable,
-            MigrateType::Movable,
-            MigrateType::Reclaimable,
-        ][rng.usize(..3)],
+        mobility: [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable]
+            [rng.usize(..3)],
         highest: ZoneKind::ALL[rng.usize(..4)],
         node: rng.bool().then(|| NodeId(rng.u8(..nodes))),
         scope: match rng.u32(..10) {

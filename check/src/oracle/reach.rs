@@ -67,11 +67,9 @@ fn kind(event: Event) -> &'static str {
         Event::PcpHit { .. } => "hit of a cache",
         Event::PcpBusy { .. } => "busy cache",
         Event::ZoneTake { .. } => "block taken",
-        Event::Refill {
-            asked_blocks,
-            got_blocks,
-            ..
-        } if got_blocks < asked_blocks => "short refill",
+        Event::Refill { asked_blocks, got_blocks, .. } if got_blocks < asked_blocks => {
+            "short refill"
+        }
         Event::Refill { .. } => "refill",
         Event::DrainBlock { .. } => "block given back",
         Event::Drain { cause, .. } => match cause {
@@ -93,9 +91,7 @@ fn kind(event: Event) -> &'static str {
         Event::BelowMark { .. } => "below the mark",
         Event::RemoteNode { .. } => "remote node",
         Event::HighAtomic { reserved: true, .. } => "reserved for high-atomic",
-        Event::HighAtomic {
-            reserved: false, ..
-        } => "unreserved",
+        Event::HighAtomic { reserved: false, .. } => "unreserved",
         Event::CounterRead { .. } => "counter read",
         Event::CounterSpill { .. } => "counter spilled",
     }

@@ -43,12 +43,7 @@ impl Run {
         let layout = draw::layout(&mut rng);
         let policy = draw::policy(&mut rng);
         let ops = op::list(&mut rng, &layout, count);
-        Run {
-            seed,
-            layout,
-            policy,
-            ops,
-        }
+        Run { seed, layout, policy, ops }
     }
 
     /// Performs it. `step` is the operation at work, for whoever catches a panic.
@@ -83,9 +78,7 @@ impl Bench {
     fn new(run: &Run) -> Bench {
         // Its own stream: cutting the operations shorter leaves the machine as it is.
         let mut rng = Rng::with_seed(run.seed ^ 0x5eed);
-        let yard = run
-            .layout
-            .build(Seq::new(Reach::default()), run.policy.policy);
+        let yard = run.layout.build(Seq::new(Reach::default()), run.policy.policy);
         let is_exact = draw::settle(&mut rng, &yard, &run.layout);
         lend(&mut rng, &yard, &run.layout);
         for memory in &run.layout.memory {
@@ -94,11 +87,7 @@ impl Bench {
         let yard = Rc::new(yard);
         let model = Rc::new(RefCell::new(Model::new(&run.layout, run.policy.policy)));
         reclaim_on_demand(&yard, &model, rng);
-        let bench = Bench {
-            yard,
-            model,
-            is_exact,
-        };
+        let bench = Bench { yard, model, is_exact };
         walk::everything(&bench.model.borrow(), &bench.yard);
         bench
     }
@@ -167,15 +156,10 @@ impl Bench {
         let zones = &model.layout().zones;
         let zone = zones[pick as usize % zones.len()];
         let pfn = zone.start.0 + (pick >> 4) % zone.spanned_pages;
-        let is_usual = self
-            .yard
-            .pageblock_type(Pfn(pfn))
-            .is_some_and(MigrateType::is_mergeable);
+        let is_usual = self.yard.pageblock_type(Pfn(pfn)).is_some_and(MigrateType::is_mergeable);
         if is_usual {
             let at = model.zone_of(pfn);
-            model
-                .isolated
-                .insert((pfn >> order << order).max(zone.start.0));
+            model.isolated.insert((pfn >> order << order).max(zone.start.0));
             model.has_scars[usize::from(at.0)] = true;
             self.yard.set_pageblock_type(Pfn(pfn), MigrateType::Isolate);
         }
@@ -208,11 +192,7 @@ impl Bench {
         walk::everything(&model, &self.yard);
         for zone in layout.zone_ids() {
             for cpu in layout.cpus() {
-                assert_eq!(
-                    self.yard.pcp_pages(zone, cpu),
-                    0,
-                    "{zone:?} {cpu:?}: drained"
-                );
+                assert_eq!(self.yard.pcp_pages(zone, cpu), 0, "{zone:?} {cpu:?}: drained");
             }
         }
     }

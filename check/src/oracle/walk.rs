@@ -32,10 +32,7 @@ pub fn everything<P: Platform>(model: &Model, allocator: &Allocator<P>) {
     let memory = model.layout().memory.iter();
     let pages = memory.flat_map(|memory| memory.start..memory.start + memory.pages);
     let missing: Vec<u64> = pages.filter(|pfn| !places.0.contains_key(pfn)).collect();
-    assert!(
-        missing.is_empty(),
-        "pages on no list and held by nobody: {missing:?}"
-    );
+    assert!(missing.is_empty(), "pages on no list and held by nobody: {missing:?}");
 }
 
 /// Each page and where it was found.
@@ -44,11 +41,7 @@ struct Places(BTreeMap<u64, &'static str>);
 
 impl Places {
     fn put(&mut self, pfn: u64, order: u8, place: &'static str) {
-        assert_eq!(
-            pfn % (1 << order),
-            0,
-            "block {pfn} of order {order}, {place}"
-        );
+        assert_eq!(pfn % (1 << order), 0, "block {pfn} of order {order}, {place}");
         for page in pfn..pfn + (1 << order) {
             if let Some(other) = self.0.insert(page, place) {
                 panic!("page {page} is {place} and {other}");
@@ -72,21 +65,13 @@ fn free_lists<P: Platform>(
                 places.put(pfn.0, order, "free");
                 free.insert(pfn.0, (order, t));
                 let last = pfn.0 + (1 << order) - 1;
-                assert_eq!(
-                    model.zone_of(last),
-                    zone,
-                    "free block {} leaves its zone",
-                    pfn.0
-                );
+                assert_eq!(model.zone_of(last), zone, "free block {} leaves its zone", pfn.0);
                 for page in pfn.0..=last {
                     assert!(model.is_memory(page), "page {page} is a hole and free");
                 }
             });
             let counted = allocator.free_blocks(zone, order, t);
-            assert_eq!(
-                blocks, counted,
-                "{zone:?}: free list {t:?} of order {order}"
-            );
+            assert_eq!(blocks, counted, "{zone:?}: free list {t:?} of order {order}");
         }
     }
     free
@@ -146,10 +131,7 @@ fn buddies_merged<P: Platform>(
         });
         let may = |a: MigrateType, b: MigrateType| a == b || (a.is_mergeable() && b.is_mergeable());
         let may_merge = may(t, buddy_t) && (!whole(order) || may(types[0], types[1]));
-        assert!(
-            !may_merge,
-            "{zone:?}: free buddies at {pfn} of order {order} did not merge"
-        );
+        assert!(!may_merge, "{zone:?}: free buddies at {pfn} of order {order} did not merge");
     }
 }
 

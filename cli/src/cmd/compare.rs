@@ -75,11 +75,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         head: NamedPolicy::parse(&args.head)?,
         kernel: args.kernel,
     };
-    let bounds: Vec<FailIf> = args
-        .fail_if
-        .iter()
-        .map(|text| FailIf::parse(text))
-        .collect::<Result<_, _>>()?;
+    let bounds: Vec<FailIf> =
+        args.fail_if.iter().map(|text| FailIf::parse(text)).collect::<Result<_, _>>()?;
     let paths = traces::find(&args.traces)?;
     let bar = bar(paths.len());
     let shown = Mutex::new(bar.clone());
@@ -90,10 +87,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     });
     bar.finish_and_clear();
     let comparison = Comparison::of(question, &paths, results);
-    let judgements: Vec<Judgement> = bounds
-        .iter()
-        .map(|bound| bound.judge(&comparison, args.per_trace))
-        .collect();
+    let judgements: Vec<Judgement> =
+        bounds.iter().map(|bound| bound.judge(&comparison, args.per_trace)).collect();
     match args.json {
         true => print(&json::write(&comparison, &judgements)?)?,
         false => print(&report::write(&comparison))?,
@@ -106,10 +101,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             for (_, error) in &comparison.failures {
                 eprintln!("pageyard: {error}");
             }
-            bail!(
-                "{count} of {} recordings could not be compared",
-                paths.len()
-            )
+            bail!("{count} of {} recordings could not be compared", paths.len())
         }
     }
 }
@@ -151,9 +143,7 @@ fn tell(judgements: &[Judgement]) -> bool {
             );
         }
     }
-    judgements
-        .iter()
-        .any(|judgement| !judgement.violations.is_empty())
+    judgements.iter().any(|judgement| !judgement.violations.is_empty())
 }
 
 /// Writes to standard output; a reader that has gone away (`| head`) is no error.

@@ -67,19 +67,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         (What::List, true) => pretty(&list_json())?,
         (What::Show { name }, json) => {
             let named = NamedPolicy::parse(&name.unwrap_or_else(newest))?;
-            if json {
-                pretty(&show_json(&named))?
-            } else {
-                show(&named)
-            }
+            if json { pretty(&show_json(&named))? } else { show(&named) }
         }
         (What::Diff { a, b }, json) => {
             let (a, b) = both(&a, &b)?;
-            if json {
-                pretty(&diff_json(&a, &b))?
-            } else {
-                diff(&a, &b)
-            }
+            if json { pretty(&diff_json(&a, &b))? } else { diff(&a, &b) }
         }
     };
     emit(&text)?;
@@ -99,9 +91,7 @@ fn pretty(value: &Value) -> anyhow::Result<String> {
 }
 
 fn values(policy: &Policy) -> Vec<String> {
-    KEYS.iter()
-        .map(|key| (key.get)(policy).to_string())
-        .collect()
+    KEYS.iter().map(|key| (key.get)(policy).to_string()).collect()
 }
 
 /// Columns of key and value in `show`.
@@ -170,8 +160,7 @@ fn diff(a: &NamedPolicy, b: &NamedPolicy) -> String {
 
 fn diff_json(a: &NamedPolicy, b: &NamedPolicy) -> Value {
     let rows = changes(&a.policy, &b.policy);
-    let rows = rows
-        .iter()
-        .map(|change| json!({"key": change.key, "a": change.from, "b": change.to}));
+    let rows =
+        rows.iter().map(|change| json!({"key": change.key, "a": change.from, "b": change.to}));
     json!({ "a": a.name, "b": b.name, "differ": rows.collect::<Vec<_>>() })
 }

@@ -65,9 +65,7 @@ pub struct Args {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text
-        .parse()
-        .map_err(|_| "not a number of seconds".to_string())?;
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_string())?;
     match Duration::try_from_secs_f64(seconds) {
         Ok(duration) if !duration.is_zero() => Ok(duration),
         _ => Err("give a number of seconds above 0".to_string()),
@@ -75,16 +73,10 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 fn clock(text: &str) -> Result<Clock, String> {
-    let known = Clock::ALL
-        .iter()
-        .find(|clock| clock.name() == text)
-        .copied();
+    let known = Clock::ALL.iter().find(|clock| clock.name() == text).copied();
     known.ok_or_else(|| {
         let names: Vec<&str> = Clock::ALL.iter().map(|clock| clock.name()).collect();
-        format!(
-            "give one of {}, which can be read by programs too",
-            names.join(", ")
-        )
+        format!("give one of {}, which can be read by programs too", names.join(", "))
     })
 }
 
@@ -121,11 +113,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     line.clear();
     let summary = result?;
     print(&summary);
-    Ok(if summary.command_succeeded {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if summary.command_succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// `recording-` and the release of the kernel.
@@ -153,21 +141,13 @@ impl Line {
                 eprintln!("{note}");
                 return;
             }
-            Progress::Recording {
-                elapsed,
-                bytes,
-                lost,
-            } => {
+            Progress::Recording { elapsed, bytes, lost } => {
                 let lost = if lost { "  EVENTS LOST" } else { "" };
                 let (seconds, mb) = (elapsed.as_secs_f64(), megabytes(bytes));
                 format!("recording {seconds:6.1} s  {mb:9.1} MB{lost}  (^C ends it)")
             }
             Progress::Writing { done, total } => {
-                format!(
-                    "writing {:9.1} of {:.1} MB",
-                    megabytes(done),
-                    megabytes(total)
-                )
+                format!("writing {:9.1} of {:.1} MB", megabytes(done), megabytes(total))
             }
         };
         if self.terminal {
@@ -197,10 +177,7 @@ fn print(summary: &Summary) {
         Some(end) => format!("{} ({end})", meta.stopped),
         None => meta.stopped.clone(),
     };
-    println!(
-        "{}: {events} events in {seconds:.1} s; {stopped}",
-        summary.folder.display()
-    );
+    println!("{}: {events} events in {seconds:.1} s; {stopped}", summary.folder.display());
     println!(
         "  {} of them ({:.1} %) are the recorder's own; {:.1} MB of pages, {:.0} bytes an event",
         meta.recorder_events,

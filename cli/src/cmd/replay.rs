@@ -9,10 +9,10 @@ use std::process::ExitCode;
 use anyhow::Context;
 use pageyard_lab::named::NamedPolicy;
 use pageyard_lab::procfs;
+use pageyard_lab::twin::infer::Twin;
 use pageyard_lab::twin::outcome::{self, Outcome};
 use pageyard_lab::twin::replay::Placement;
 use pageyard_lab::twin::report::{self, TwinReport};
-use pageyard_lab::twin::infer::Twin;
 use pageyard_trace::recording::Recording;
 use serde::Serialize;
 
@@ -62,11 +62,8 @@ struct Printed<'a> {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let recording = Recording::open(&args.trace)?;
     let own = own_policy(&recording, args.kernel_policy.as_deref())?;
-    let others: Vec<NamedPolicy> = args
-        .policies
-        .iter()
-        .map(|text| NamedPolicy::parse(text))
-        .collect::<Result<_, _>>()?;
+    let others: Vec<NamedPolicy> =
+        args.policies.iter().map(|text| NamedPolicy::parse(text)).collect::<Result<_, _>>()?;
     let twin = Twin::of(recording, own.policy)?;
     let report = report::report(&twin, &own.name)?;
     let mut outcomes = vec![outcome::of(&twin, &own.name, own.policy)?];
@@ -78,11 +75,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => None,
     };
     if args.json {
-        let printed = Printed {
-            report: &report,
-            policies: &outcomes,
-            proc_fields,
-        };
+        let printed = Printed { report: &report, policies: &outcomes, proc_fields };
         super::print_line(&serde_json::to_string_pretty(&printed)?);
     } else {
         super::print_line(text::twin(&report, args.all).trim_end());
@@ -91,11 +84,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             super::print_line(&format!("\n{}", fields.trim_end()));
         }
     }
-    for remark in others
-        .iter()
-        .chain([&own])
-        .filter_map(|policy| policy.remark.as_deref())
-    {
+    for remark in others.iter().chain([&own]).filter_map(|policy| policy.remark.as_deref()) {
         eprintln!("pageyard: {remark}");
     }
     Ok(ExitCode::SUCCESS)
@@ -125,11 +114,7 @@ fn write_proc(
         WhosePlacement::Own => Placement::Own,
     };
     let replay = twin.replay(twin.policy, placement)?;
-    let template = twin
-        .recording
-        .before
-        .as_ref()
-        .context("the recording has no snapshots")?;
+    let template = twin.recording.before.as_ref().context("the recording has no snapshots")?;
     let report = twin.world.with_geometry(|geometry| {
         procfs::write_proc(replay.allocator(), geometry, template, out)
     })?;

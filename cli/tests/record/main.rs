@@ -36,28 +36,16 @@ fn the_snapshots_lie_inside_the_traced_window_around_the_command() {
             true => window[0]..=workload[0],
             false => workload[1]..=window[1],
         };
-        assert!(
-            begin <= end && allowed.contains(&begin) && allowed.contains(&end),
-            "{line}"
-        );
+        assert!(begin <= end && allowed.contains(&begin) && allowed.contains(&end), "{line}");
         *files.entry(words[0].to_string()).or_default() += number(2);
     }
-    for file in [
-        "zoneinfo",
-        "buddyinfo",
-        "pagetypeinfo",
-        "vmstat",
-        "kpageflags",
-    ] {
+    for file in ["zoneinfo", "buddyinfo", "pagetypeinfo", "vmstat", "kpageflags"] {
         for when in ["before", "after"] {
             let bytes: u64 = files[&format!("{file}.{when}")];
             let path = yard.out().join(format!("{file}.{when}"));
             match path.metadata() {
                 Ok(metadata) => assert_eq!(metadata.len(), bytes, "{file}.{when}"),
-                Err(_) => assert!(
-                    path.with_extension(format!("{when}.zst")).exists(),
-                    "{file}"
-                ),
+                Err(_) => assert!(path.with_extension(format!("{when}.zst")).exists(), "{file}"),
             }
         }
     }
@@ -111,26 +99,13 @@ fn a_killed_recorder_is_cleaned_up_after() {
     };
     let mut child = yard.start(&[]);
     let running = yard.run(&["--clean"]);
-    assert_eq!(
-        running.status.code(),
-        Some(2),
-        "it still runs: {}",
-        errors(&running)
-    );
+    assert_eq!(running.status.code(), Some(2), "it still runs: {}", errors(&running));
     child.kill().unwrap();
     child.wait().unwrap();
     let next = yard.run(&["--duration", "1"]);
     assert_eq!(next.status.code(), Some(2));
-    assert!(
-        errors(&next).contains("was left by a killed recorder"),
-        "{}",
-        errors(&next)
-    );
-    assert!(
-        errors(&next).contains("out.partial is there"),
-        "{}",
-        errors(&next)
-    );
+    assert!(errors(&next).contains("was left by a killed recorder"), "{}", errors(&next));
+    assert!(errors(&next).contains("out.partial is there"), "{}", errors(&next));
     let clean = yard.run(&["--clean"]);
     assert!(clean.status.success(), "{}", errors(&clean));
     yard.check_left(&[]);
@@ -144,9 +119,7 @@ fn a_full_disk_is_said_and_leaves_nothing() {
     let disk = yard.folder.join("disk");
     fs::create_dir(&disk).unwrap();
     let mut mount = Command::new("mount");
-    mount
-        .args(["-t", "tmpfs", "-o", "size=256k", "none"])
-        .arg(&disk);
+    mount.args(["-t", "tmpfs", "-o", "size=256k", "none"]).arg(&disk);
     let mounted = mount.status().is_ok_and(|status| status.success());
     if !mounted {
         println!("skipped: no tmpfs can be mounted here");
@@ -155,22 +128,14 @@ fn a_full_disk_is_said_and_leaves_nothing() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pageyard"));
     let out = disk.join("out");
     let script = format!("while :; do {WORKLOAD}; done");
-    command
-        .arg("record")
-        .arg("-o")
-        .arg(&out)
-        .args(["--", "sh", "-c", &script]);
+    command.arg("record").arg("-o").arg(&out).args(["--", "sh", "-c", &script]);
     let output = command.output().unwrap();
     let left = list(&disk);
     let unmounted = Command::new("umount").arg(&disk).status();
     assert!(unmounted.is_ok_and(|status| status.success()));
     fs::remove_dir(&disk).unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        errors(&output).contains("is full after"),
-        "{}",
-        errors(&output)
-    );
+    assert!(errors(&output).contains("is full after"), "{}", errors(&output));
     assert_eq!(left, [] as [PathBuf; 0]);
     yard.check_left(&[]);
 }
@@ -181,18 +146,9 @@ fn what_cannot_be_recorded_leaves_nothing() {
         return;
     };
     for (arguments, message) in [
-        (
-            &["--", "/no/such/program"][..],
-            "cannot start \"/no/such/program\"",
-        ),
-        (
-            &["--duration", "1", "--events", "kmem:nonsense"],
-            "has no event \"kmem:nonsense\"",
-        ),
-        (
-            &["--duration", "1", "--buffer-kb", "4294967295"],
-            "lower --buffer-kb",
-        ),
+        (&["--", "/no/such/program"][..], "cannot start \"/no/such/program\""),
+        (&["--duration", "1", "--events", "kmem:nonsense"], "has no event \"kmem:nonsense\""),
+        (&["--duration", "1", "--buffer-kb", "4294967295"], "lower --buffer-kb"),
     ] {
         let output = yard.run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -202,11 +158,7 @@ fn what_cannot_be_recorded_leaves_nothing() {
     fs::create_dir(yard.out()).unwrap();
     let output = yard.run(&["--duration", "1"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        errors(&output).contains("exists already"),
-        "{}",
-        errors(&output)
-    );
+    assert!(errors(&output).contains("exists already"), "{}", errors(&output));
     yard.check_left(&["out"]);
 }
 
@@ -218,18 +170,11 @@ fn only_root_may_record_and_is_told_so() {
     // A copy where everybody may run it: the target folder may be closed to others.
     let program = yard.folder.join("pageyard");
     fs::copy(env!("CARGO_BIN_EXE_pageyard"), &program).unwrap();
-    let output = Command::new(&program)
-        .args(["record", "--duration", "1"])
-        .uid(65534)
-        .output();
+    let output = Command::new(&program).args(["record", "--duration", "1"]).uid(65534).output();
     fs::remove_file(&program).unwrap();
     let output = output.expect("the copy starts");
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        errors(&output).contains("takes root"),
-        "{}",
-        errors(&output)
-    );
+    assert!(errors(&output).contains("takes root"), "{}", errors(&output));
     yard.check_left(&[]);
 }
 
@@ -238,9 +183,7 @@ fn another_tracer_goes_on_undisturbed() {
     let Some(yard) = Yard::new("beside") else {
         return;
     };
-    let other = Path::new(TRACEFS)
-        .join("instances")
-        .join(format!("beside-{}", std::process::id()));
+    let other = Path::new(TRACEFS).join("instances").join(format!("beside-{}", std::process::id()));
     fs::create_dir(&other).unwrap();
     fs::write(other.join("events/kmem/mm_page_alloc/enable"), "1").unwrap();
     let output = yard.run(&["--", "sh", "-c", WORKLOAD]);
@@ -251,13 +194,7 @@ fn another_tracer_goes_on_undisturbed() {
     let stats = fs::read_to_string(other.join("per_cpu/cpu0/stats")).unwrap_or_default();
     fs::remove_dir(&other).unwrap();
     assert!(output.status.success(), "{}", errors(&output));
-    assert_eq!(
-        (on.unwrap().as_str(), enabled.unwrap().as_str()),
-        ("1\n", "1\n")
-    );
-    assert!(
-        stats.contains("entries: ") && !stats.starts_with("entries: 0\n"),
-        "{stats}"
-    );
+    assert_eq!((on.unwrap().as_str(), enabled.unwrap().as_str()), ("1\n", "1\n"));
+    assert!(stats.contains("entries: ") && !stats.starts_with("entries: 0\n"), "{stats}");
     yard.check_left(&["out"]);
 }

@@ -16,12 +16,7 @@ type Plain = (u16, i32, String, Vec<(String, u64)>);
 
 /// The events of a trace.dat as `trace-cmd report` prints them; nothing without trace-cmd.
 fn read_by_trace_cmd(file: &Path) -> Option<Vec<Plain>> {
-    let output = match Command::new("trace-cmd")
-        .arg("report")
-        .arg("-i")
-        .arg(file)
-        .output()
-    {
+    let output = match Command::new("trace-cmd").arg("report").arg("-i").arg(file).output() {
         Ok(output) => output,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             println!("skipped the comparison: trace-cmd is not installed");
@@ -39,17 +34,9 @@ fn read_by_trace_cmd(file: &Path) -> Option<Vec<Plain>> {
 fn plain_of_line(line: &str) -> Plain {
     let (task, rest) = line.split_once(" [").expect("a CPU in brackets");
     let (cpu, rest) = rest.split_once(']').expect("a CPU in brackets");
-    let pid = task
-        .trim()
-        .rsplit_once('-')
-        .expect("a pid behind the name")
-        .1;
+    let pid = task.trim().rsplit_once('-').expect("a pid behind the name").1;
     let mut parts = rest.splitn(3, ':').skip(1);
-    let name = parts
-        .next()
-        .expect("an event has a name")
-        .trim()
-        .to_string();
+    let name = parts.next().expect("an event has a name").trim().to_string();
     let mut fields = Vec::new();
     for word in parts.next().unwrap_or_default().split_whitespace() {
         let Some((key, value)) = word.split_once('=') else {
@@ -63,12 +50,7 @@ fn plain_of_line(line: &str) -> Plain {
             fields.push((key.to_string(), value));
         }
     }
-    (
-        cpu.parse().expect("a number"),
-        pid.parse().expect("a number"),
-        name,
-        fields,
-    )
+    (cpu.parse().expect("a number"), pid.parse().expect("a number"), name, fields)
 }
 
 /// Fields that both print as plain numbers.
@@ -98,31 +80,13 @@ fn read_by_ourselves(folder: &Path) -> Vec<Plain> {
 
 fn plain_of_event(event: &Event) -> Option<Plain> {
     let fields: Vec<(&str, u64)> = match event.kind {
-        Kind::PageAlloc {
-            pfn,
-            order,
-            migratetype,
-            ..
-        }
-        | Kind::PcpuDrain {
-            pfn,
-            order,
-            migratetype,
-        } => {
-            vec![
-                ("pfn", pfn),
-                ("order", order.into()),
-                ("migratetype", migratetype.into()),
-            ]
+        Kind::PageAlloc { pfn, order, migratetype, .. }
+        | Kind::PcpuDrain { pfn, order, migratetype } => {
+            vec![("pfn", pfn), ("order", order.into()), ("migratetype", migratetype.into())]
         }
         Kind::PageFree { pfn, order } => vec![("pfn", pfn), ("order", order.into())],
         Kind::PageFreeBatched { pfn } => vec![("pfn", pfn), ("order", 0)],
-        Kind::ZoneLocked {
-            pfn,
-            order,
-            migratetype,
-            percpu_refill,
-        } => vec![
+        Kind::ZoneLocked { pfn, order, migratetype, percpu_refill } => vec![
             ("pfn", pfn),
             ("order", order.into()),
             ("migratetype", migratetype.into()),
@@ -145,16 +109,8 @@ fn plain_of_event(event: &Event) -> Option<Plain> {
         ],
         _ => return None,
     };
-    let fields = fields
-        .into_iter()
-        .map(|(key, value)| (key.to_string(), value))
-        .collect();
-    Some((
-        event.cpu,
-        event.pid,
-        name_of(event.kind)?.to_string(),
-        fields,
-    ))
+    let fields = fields.into_iter().map(|(key, value)| (key.to_string(), value)).collect();
+    Some((event.cpu, event.pid, name_of(event.kind)?.to_string(), fields))
 }
 
 fn name_of(kind: Kind) -> Option<&'static str> {
@@ -193,14 +149,8 @@ fn a_command_is_recorded_and_trace_cmd_reads_the_same_events() {
     assert_eq!(meta["lost_events"], 0);
     let events: BTreeMap<String, u64> =
         serde_json::from_value(meta["events"].clone()).expect("counts by name");
-    assert!(
-        events["kmem:mm_page_alloc"] > 200 * 20,
-        "200 processes need pages: {events:?}"
-    );
-    assert!(
-        events["kmem:mm_page_free"] > 200 * 20,
-        "and give them back: {events:?}"
-    );
+    assert!(events["kmem:mm_page_alloc"] > 200 * 20, "200 processes need pages: {events:?}");
+    assert!(events["kmem:mm_page_free"] > 200 * 20, "and give them back: {events:?}");
     let own = meta["recorder_events"].as_u64().unwrap();
     assert!(own < 1000, "the recorder caused {own} events itself");
     let Some(theirs) = read_by_trace_cmd(&yard.out().join("trace.dat")) else {
@@ -214,16 +164,11 @@ fn a_command_is_recorded_and_trace_cmd_reads_the_same_events() {
     // Sorted by CPU, each CPU's events in their order: equal times on two CPUs have no order.
     let mut ours = read_by_ourselves(&yard.out());
     let known: BTreeSet<String> = ours.iter().map(|event| event.2.clone()).collect();
-    let mut theirs: Vec<Plain> = theirs
-        .into_iter()
-        .filter(|event| known.contains(&event.2))
-        .collect();
+    let mut theirs: Vec<Plain> =
+        theirs.into_iter().filter(|event| known.contains(&event.2)).collect();
     ours.sort_by_key(|event| event.0);
     theirs.sort_by_key(|event| event.0);
     assert_eq!(ours.len(), theirs.len());
-    let differing = ours
-        .iter()
-        .zip(&theirs)
-        .find(|(ours, theirs)| ours != theirs);
+    let differing = ours.iter().zip(&theirs).find(|(ours, theirs)| ours != theirs);
     assert_eq!(differing, None, "ours and trace-cmd's reading of an event");
 }

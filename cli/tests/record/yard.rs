@@ -29,9 +29,7 @@ pub struct Yard {
 impl Yard {
     /// Nothing, and a printed reason, where no recording can be made.
     pub fn new(name: &str) -> Option<Yard> {
-        let turn = ONE_AT_A_TIME
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let reason = if !is_root() {
             "not root"
         } else if !Path::new(TRACEFS).join("instances").exists() {
@@ -57,22 +55,13 @@ impl Yard {
 
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pageyard"));
-        command
-            .arg("record")
-            .arg("-o")
-            .arg(self.out())
-            .args(arguments);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.arg("record").arg("-o").arg(self.out()).args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
     pub fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments)
-            .output()
-            .expect("the program starts")
+        self.command(arguments).output().expect("the program starts")
     }
 
     /// Starts a recording without an end and waits until it traces.
@@ -105,10 +94,7 @@ impl Yard {
         assert_eq!(left, names);
         assert_eq!(settings(), self.settings);
         let instances = recorders();
-        assert!(
-            instances.iter().all(|path| self.recorders.contains(path)),
-            "{instances:?}"
-        );
+        assert!(instances.iter().all(|path| self.recorders.contains(path)), "{instances:?}");
     }
 
     pub fn meta(&self) -> serde_json::Value {
@@ -133,12 +119,8 @@ pub fn is_root() -> bool {
 
 /// The paths in a folder, sorted; none when it cannot be read.
 pub fn list(folder: &Path) -> Vec<PathBuf> {
-    let mut paths: Vec<PathBuf> = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .collect();
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     paths.sort();
     paths
 }
@@ -175,10 +157,7 @@ pub fn settings() -> BTreeMap<PathBuf, String> {
         "kprobe_profile",
     ];
     let root = Path::new(TRACEFS);
-    let mut files: Vec<PathBuf> = list(root)
-        .into_iter()
-        .filter(|path| path.is_file())
-        .collect();
+    let mut files: Vec<PathBuf> = list(root).into_iter().filter(|path| path.is_file()).collect();
     files.retain(|path| !NOT_SETTINGS.iter().any(|name| path.ends_with(name)));
     files.extend(list(&root.join("options")));
     for system in ["kmem", "lock", "compaction", "vmscan"] {
@@ -197,9 +176,6 @@ pub fn errors(output: &Output) -> String {
 
 /// Sends a signal by its name.
 pub fn signal(child: &Child, name: &str) {
-    let status = Command::new("kill")
-        .arg(format!("-{name}"))
-        .arg(child.id().to_string())
-        .status();
+    let status = Command::new("kill").arg(format!("-{name}")).arg(child.id().to_string()).status();
     assert!(status.expect("kill is there").success());
 }

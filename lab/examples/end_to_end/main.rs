@@ -16,8 +16,8 @@ use std::time::Instant;
 
 use pageyard_lab::named::NamedPolicy;
 use pageyard_lab::twin::history::Historian;
-use pageyard_lab::twin::replay::Placement;
 use pageyard_lab::twin::infer::Twin;
+use pageyard_lab::twin::replay::Placement;
 use pageyard_lab::twin::world::World;
 use pageyard_lab::twin::{outcome, report};
 use pageyard_trace::recording::Recording;
@@ -50,36 +50,25 @@ fn main() -> Result<(), Box<dyn Error>> {
         None => short,
         Some(bytes) => {
             let (written, rounds) = repeat::repeat(&short, folder.path(), bytes)?;
-            println!(
-                "{written} bytes of text, {rounds} times the events of {}",
-                short.name()
-            );
+            println!("{written} bytes of text, {rounds} times the events of {}", short.name());
             Recording::open(folder.path())?
         }
     };
     let fresh = std::fs::write("/proc/self/clear_refs", "5").is_ok();
     let (steps, events) = measure(recording)?;
     print(&steps, events);
-    let since = if fresh {
-        "of the replay"
-    } else {
-        "of the process"
-    };
+    let since = if fresh { "of the replay" } else { "of the process" };
     println!("peak memory {since}: {} MiB", peak_kib()? >> 10);
     Ok(())
 }
 
 /// Goes the way of `pageyard replay`, step by step.
 fn measure(recording: Recording) -> Result<(Vec<Step>, u64), Box<dyn Error>> {
-    let kernel = recording
-        .kernel()
-        .ok_or("the recording does not name its kernel")?;
+    let kernel = recording.kernel().ok_or("the recording does not name its kernel")?;
     let own = NamedPolicy::for_kernel(kernel)?;
     let mut steps = Vec::new();
     let (events, bytes) = timed(&mut steps, "read the events", || read(&recording))?;
-    timed(&mut steps, "read, and first reading", || {
-        first_reading(&recording, &own)
-    })?;
+    timed(&mut steps, "read, and first reading", || first_reading(&recording, &own))?;
     let twin = timed(&mut steps, "the twin: readings and inference", || {
         Ok(Twin::of(recording, own.policy)?)
     })?;
@@ -118,12 +107,7 @@ fn timed<R>(
         _ => wall.elapsed().as_secs_f64(),
     };
     let (events, bytes) = (0, 0);
-    steps.push(Step {
-        name,
-        seconds,
-        events,
-        bytes,
-    });
+    steps.push(Step { name, seconds, events, bytes });
     Ok(result)
 }
 
@@ -132,10 +116,7 @@ fn read(recording: &Recording) -> Result<(u64, u64), Box<dyn Error>> {
     let mut reader = recording.events()?;
     let mut block = Vec::new();
     while reader.read_block(&mut block)? {}
-    Ok((
-        reader.events_read(),
-        std::fs::metadata(recording.trace_path())?.len(),
-    ))
+    Ok((reader.events_read(), std::fs::metadata(recording.trace_path())?.len()))
 }
 
 fn first_reading(recording: &Recording, own: &NamedPolicy) -> Result<(), Box<dyn Error>> {
@@ -152,10 +133,7 @@ fn first_reading(recording: &Recording, own: &NamedPolicy) -> Result<(), Box<dyn
 
 fn print(steps: &[Step], events: u64) {
     println!("{events} events");
-    println!(
-        "{:<38} {:>8} {:>12} {:>8}",
-        "step", "CPU s", "events/s", "MB/s"
-    );
+    println!("{:<38} {:>8} {:>12} {:>8}", "step", "CPU s", "events/s", "MB/s");
     for step in steps {
         let per_second = step.events as f64 / step.seconds;
         let mb_per_second = step.bytes as f64 / step.seconds / 1e6;

@@ -56,12 +56,7 @@ impl Round {
         self.window_ns.1 = self.window_ns.1.max(event.time_ns);
         match event.kind {
             Kind::PageAlloc { pfn, .. } if pfn == PFN_NONE => {}
-            Kind::PageAlloc {
-                pfn,
-                order,
-                migratetype,
-                ..
-            } => {
+            Kind::PageAlloc { pfn, order, migratetype, .. } => {
                 let block = self.blocks.entry(pfn).or_default();
                 block.seen = true;
                 block.at_last = Some((order, event.cpu));
@@ -88,36 +83,16 @@ impl Round {
         let differing = |(_, block): &(&u64, &Block)| {
             block.at_first.map(|at| at.0) != block.at_last.map(|at| at.0)
         };
-        let frees = self
-            .blocks
-            .iter()
-            .filter(differing)
-            .filter_map(|(&pfn, block)| {
-                let (order, cpu) = block.at_last?;
-                Some((cpu, Kind::PageFree { pfn, order }))
-            });
-        let allocs = self
-            .blocks
-            .iter()
-            .filter(differing)
-            .filter_map(|(&pfn, block)| {
-                let (order, cpu) = block.at_first?;
-                let migratetype = block.migratetype;
-                let gfp = if migratetype == 1 {
-                    Gfp::HIGHUSER_MOVABLE
-                } else {
-                    Gfp::KERNEL
-                };
-                Some((
-                    cpu,
-                    Kind::PageAlloc {
-                        pfn,
-                        order,
-                        migratetype,
-                        gfp,
-                    },
-                ))
-            });
+        let frees = self.blocks.iter().filter(differing).filter_map(|(&pfn, block)| {
+            let (order, cpu) = block.at_last?;
+            Some((cpu, Kind::PageFree { pfn, order }))
+        });
+        let allocs = self.blocks.iter().filter(differing).filter_map(|(&pfn, block)| {
+            let (order, cpu) = block.at_first?;
+            let migratetype = block.migratetype;
+            let gfp = if migratetype == 1 { Gfp::HIGHUSER_MOVABLE } else { Gfp::KERNEL };
+            Some((cpu, Kind::PageAlloc { pfn, order, migratetype, gfp }))
+        });
         frees.chain(allocs).collect()
     }
 }
@@ -155,13 +130,7 @@ pub fn repeat(
         for &(cpu, kind) in &way_back {
             time_ns += 1000;
             let context = Context::default();
-            let event = Event {
-                time_ns,
-                cpu,
-                pid: 1,
-                context,
-                kind,
-            };
+            let event = Event { time_ns, cpu, pid: 1, context, kind };
             text.event(&mut out, &event, Some("way-back"))?;
         }
         rounds += 1;

@@ -3,9 +3,9 @@
 
 use pageyard_trace::error::TraceError;
 
+use crate::twin::infer::Twin;
 use crate::twin::report::{TwinReport, report};
 use crate::twin::score::{Row, Sequence};
-use crate::twin::infer::Twin;
 
 /// Quantities that decide whether a twin matches: what moved under zone locks.
 const FLOWS: [&str; 2] = ["refilled pages", "drained pages"];
@@ -44,12 +44,7 @@ impl Agreement {
     /// Refills and drains that agree in sequence, and all that the kernel did.
     #[must_use]
     pub fn in_sequence(&self) -> (usize, usize) {
-        let agree = self
-            .report
-            .sequences
-            .iter()
-            .map(|sequence| sequence.agree)
-            .sum();
+        let agree = self.report.sequences.iter().map(|sequence| sequence.agree).sum();
         let longer = |s: &Sequence| s.observed.max(s.predicted);
         (agree, self.report.sequences.iter().map(longer).sum())
     }
@@ -61,9 +56,8 @@ impl Agreement {
         let slack = f64::from(self.report.largest_batch);
         let near = |row: &Row| row.within || (row.predicted - row.observed).abs() <= slack;
         let rows = self.report.twin.iter();
-        let mut moved = rows
-            .filter(|row| row.exercised && FLOWS.contains(&row.quantity.as_str()))
-            .peekable();
+        let mut moved =
+            rows.filter(|row| row.exercised && FLOWS.contains(&row.quantity.as_str())).peekable();
         moved.peek()?;
         Some(moved.all(near))
     }

@@ -98,21 +98,17 @@ impl FailIf {
             let cases = comparison.cases.iter();
             places.extend(cases.map(|(case, changes)| (case.name.as_str(), changes.as_slice())));
         }
-        let mut judgement = Judgement {
-            expression: self.text.clone(),
-            judged: 0,
-            violations: Vec::new(),
-        };
+        let mut judgement =
+            Judgement { expression: self.text.clone(), judged: 0, violations: Vec::new() };
         for (place, changes) in places {
             let Some(violated) = self.violated_by(changes) else {
                 continue;
             };
             judgement.judged += 1;
             if violated && let Some(change) = by_name(changes, &self.metric) {
-                judgement.violations.push(Violation {
-                    place: place.to_string(),
-                    change: change.clone(),
-                });
+                judgement
+                    .violations
+                    .push(Violation { place: place.to_string(), change: change.clone() });
             }
         }
         judgement

@@ -14,8 +14,8 @@ use pageyard::{CpuId, MigrateType, NodeId, PageKind, Pfn, Request, Scope, ZoneId
 use pageyard_trace::error::TraceError;
 use pageyard_trace::event::Kind;
 
-use crate::twin::replay::Replay;
 use crate::twin::infer::Twin;
+use crate::twin::replay::Replay;
 
 /// Cuts each cache to the limit that the policy allows it and sets the limit so. The moving
 /// parts that a foreign kernel left behind (runs of frees) begin at zero. Returns the pages cut,
@@ -30,12 +30,7 @@ pub fn cut_caches(replay: &Replay<'_>, twin: &Twin) -> u64 {
                 true => size.high.max(size.high_min).min(size.high_max),
                 false => size.high_max,
             };
-            let state = PcpSize {
-                high,
-                free_run: 0,
-                freed_high_order: false,
-                ..size
-            };
+            let state = PcpSize { high, free_run: 0, freed_high_order: false, ..size };
             allocator.set_pcp_state(zone, cpu, state);
             allocator.platform().run_on(cpu);
             allocator.trim_zone_cpu(zone, cpu, size.count.saturating_sub(high));
@@ -51,9 +46,7 @@ pub fn cached_pages(replay: &Replay<'_>, twin: &Twin) -> u64 {
     let zones = (0..twin.world.zones.len() as u8).map(ZoneId);
     let cpus = twin.world.cpus() as u16;
     let caches = zones.flat_map(|zone| (0..cpus).map(move |cpu| (zone, CpuId(cpu))));
-    caches
-        .map(|(zone, cpu)| u64::from(replay.allocator().pcp_pages(zone, cpu)))
-        .sum()
+    caches.map(|(zone, cpu)| u64::from(replay.allocator().pcp_pages(zone, cpu))).sum()
 }
 
 /// CPUs that first freed the pages in use at the first event, by page frame: these pages are
@@ -62,12 +55,8 @@ pub fn cached_pages(replay: &Replay<'_>, twin: &Twin) -> u64 {
 /// # Errors
 /// The recording cannot be read again.
 pub fn first_freed_by(twin: &Twin) -> Result<BTreeMap<u64, u16>, TraceError> {
-    let in_use: BTreeMap<u64, u8> = twin
-        .history
-        .in_use
-        .iter()
-        .map(|&(pfn, order, _)| (pfn, order))
-        .collect();
+    let in_use: BTreeMap<u64, u8> =
+        twin.history.in_use.iter().map(|&(pfn, order, _)| (pfn, order)).collect();
     let mut cpus = BTreeMap::new();
     twin.each_event(|event| {
         if let Kind::PageFree { pfn, .. } = event.kind
@@ -118,10 +107,7 @@ pub fn reconcile(
             replay.set_name(pfn, None);
             continue;
         };
-        if then
-            .get(&pfn)
-            .is_some_and(|&(order, _)| order == state.order)
-        {
+        if then.get(&pfn).is_some_and(|&(order, _)| order == state.order) {
             kept.insert(pfn);
             continue;
         }
@@ -155,11 +141,7 @@ fn allocate_again(
     };
     let desc = &twin.world.zones[zone];
     let known = usize::from(cpu.0) < twin.world.cpus();
-    caches.open(
-        replay,
-        ZoneId(zone as u8),
-        if known { cpu } else { CpuId(0) },
-    );
+    caches.open(replay, ZoneId(zone as u8), if known { cpu } else { CpuId(0) });
     let request = Request {
         highest: desc.kind,
         node: Some(NodeId(desc.node)),
@@ -200,9 +182,7 @@ impl Caches {
         let zones = (0..twin.world.zones.len() as u8).map(ZoneId);
         let keys = zones.flat_map(|zone| (0..cpus).map(move |cpu| (zone, CpuId(cpu))));
         let size = |(zone, cpu)| ((zone, cpu), replay.allocator().pcp(zone, cpu).size);
-        Caches {
-            sizes: keys.map(size).collect(),
-        }
+        Caches { sizes: keys.map(size).collect() }
     }
 
     /// Makes a cache take what comes and forget what it saw, and lets its CPU work.

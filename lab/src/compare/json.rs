@@ -73,11 +73,7 @@ struct Failure {
 }
 
 fn policy_document(named: &NamedPolicy) -> PolicyDocument<'_> {
-    PolicyDocument {
-        name: &named.name,
-        remark: named.remark.as_deref(),
-        keys: keys(&named.policy),
-    }
+    PolicyDocument { name: &named.name, remark: named.remark.as_deref(), keys: keys(&named.policy) }
 }
 
 fn keys(policy: &Policy) -> BTreeMap<&'static str, Scalar> {
@@ -85,9 +81,7 @@ fn keys(policy: &Policy) -> BTreeMap<&'static str, Scalar> {
         Value::Number(number) => Scalar::Number(number),
         Value::Name(name) => Scalar::Name(name),
     };
-    KEYS.iter()
-        .map(|key| (key.name, value((key.get)(policy))))
-        .collect()
+    KEYS.iter().map(|key| (key.name, value((key.get)(policy)))).collect()
 }
 
 /// The comparison as JSON, with a newline at the end.
@@ -113,11 +107,7 @@ pub fn write(comparison: &Comparison, fail_if: &[Judgement]) -> serde_json::Resu
                     events: case.events,
                     cpus: case.cpus,
                     nodes: case.nodes,
-                    free_block_positions: if case.positions {
-                        "recorded"
-                    } else {
-                        "by counts"
-                    },
+                    free_block_positions: if case.positions { "recorded" } else { "by counts" },
                     remarks: &case.remarks,
                     twin: &report.twin,
                     twin_sequences: &report.sequences,

@@ -6,9 +6,9 @@ use pageyard_trace::error::TraceError;
 use serde::Serialize;
 
 use super::fair::{self, Reconciled};
+use crate::twin::infer::Twin;
 use crate::twin::ledger::Totals;
 use crate::twin::replay::{Placement, Replay};
-use crate::twin::infer::Twin;
 use crate::twin::world::MAX_ORDER;
 
 /// Events between two looks at the per-CPU caches.
@@ -90,15 +90,11 @@ impl Measure {
             &twin.assumptions,
         );
         let freed_by = fair::first_freed_by(twin)?;
-        let mut measure = Measure {
-            cut_pages: fair::cut_caches(&replay, twin),
-            ..Measure::default()
-        };
+        let mut measure =
+            Measure { cut_pages: fair::cut_caches(&replay, twin), ..Measure::default() };
         let before = unused_pages(&replay, twin);
         twin.each_event(|event| replay.on_event(event))?;
-        let Reconciled {
-            freed, allocated, ..
-        } = fair::reconcile(&mut replay, twin, &freed_by);
+        let Reconciled { freed, allocated, .. } = fair::reconcile(&mut replay, twin, &freed_by);
         measure.reconciled_blocks = (freed, allocated);
         measure.drift_pages = unused_pages(&replay, twin) - before;
         measure.first_pcp_pages = fair::cached_pages(&replay, twin);
@@ -174,19 +170,14 @@ pub fn has_positions(free_map: &str) -> bool {
 /// Pages that nobody uses: free, or in a cache.
 fn unused_pages(replay: &Replay<'_>, twin: &Twin) -> i64 {
     let zones = (0..twin.world.zones.len() as u8).map(ZoneId);
-    let free: i64 = zones
-        .map(|zone| replay.allocator().zone_count(zone, ZoneItem::FreePages))
-        .sum();
+    let free: i64 =
+        zones.map(|zone| replay.allocator().zone_count(zone, ZoneItem::FreePages)).sum();
     free + fair::cached_pages(replay, twin) as i64
 }
 
 fn numa_counts(replay: &Replay<'_>, twin: &Twin) -> Vec<NodeNuma> {
-    let mut nodes: Vec<NodeNuma> = (0..twin.world.nodes as u8)
-        .map(|node| NodeNuma {
-            node,
-            ..NodeNuma::default()
-        })
-        .collect();
+    let mut nodes: Vec<NodeNuma> =
+        (0..twin.world.nodes as u8).map(|node| NodeNuma { node, ..NodeNuma::default() }).collect();
     for (at, desc) in twin.world.zones.iter().enumerate() {
         let count = |item| replay.allocator().event_count(ZoneId(at as u8), item);
         let node = &mut nodes[usize::from(desc.node)];

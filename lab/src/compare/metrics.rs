@@ -83,10 +83,7 @@ fn sum(measures: &[&Measure], pick: Pick) -> f64 {
 }
 
 fn most(measures: &[&Measure], pick: Pick) -> Option<f64> {
-    measures
-        .iter()
-        .map(|measure| pick(measure) as f64)
-        .reduce(f64::max)
+    measures.iter().map(|measure| pick(measure) as f64).reduce(f64::max)
 }
 
 fn ratio(measures: &[&Measure], above: Pick, below: Pick) -> Option<f64> {
@@ -95,10 +92,7 @@ fn ratio(measures: &[&Measure], above: Pick, below: Pick) -> Option<f64> {
 }
 
 fn known(measures: &[&Measure], pick: fn(&Measure) -> Option<u64>) -> Option<f64> {
-    let known: Vec<u64> = measures
-        .iter()
-        .filter_map(|measure| pick(measure))
-        .collect();
+    let known: Vec<u64> = measures.iter().filter_map(|measure| pick(measure)).collect();
     (!known.is_empty()).then(|| known.iter().sum::<u64>() as f64)
 }
 
@@ -138,21 +132,11 @@ const fn plain(
     value: fn(&[&Measure]) -> Option<f64>,
     about: &'static str,
 ) -> Plain {
-    Plain {
-        name,
-        about,
-        better,
-        decimals,
-        positional: false,
-        value,
-    }
+    Plain { name, about, better, decimals, positional: false, value }
 }
 
 const fn positional(plain: Plain) -> Plain {
-    Plain {
-        positional: true,
-        ..plain
-    }
+    Plain { positional: true, ..plain }
 }
 
 use Better::{Less, More, Neither};
@@ -430,22 +414,12 @@ pub fn all(nodes: u8) -> Vec<Metric> {
     for order in 0..ORDERS {
         let about = format!("part of free memory that cannot serve order {order}, at the end");
         let source = Source::Unusable(order);
-        all.push(Metric::family(
-            format!("unusable_o{order}"),
-            about,
-            Less,
-            source,
-        ));
+        all.push(Metric::family(format!("unusable_o{order}"), about, Less, source));
     }
     for order in 0..ORDERS {
         let about = format!("external fragmentation index of order {order}; -1: a block is free");
         let source = Source::Extfrag(order);
-        all.push(Metric::family(
-            format!("extfrag_o{order}"),
-            about,
-            Less,
-            source,
-        ));
+        all.push(Metric::family(format!("extfrag_o{order}"), about, Less, source));
     }
     all
 }

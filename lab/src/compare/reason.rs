@@ -30,11 +30,7 @@ impl Facts {
             facts.served += served(measure);
             facts.first_pcp_pages += measure.first_pcp_pages;
             facts.limit_pages += measure.limit_pages;
-            facts.misses += measure
-                .numa
-                .iter()
-                .map(|node: &NodeNuma| node.miss)
-                .sum::<u64>();
+            facts.misses += measure.numa.iter().map(|node: &NodeNuma| node.miss).sum::<u64>();
             pages += measure.pcp_pages_sum;
             samples += measure.samples;
             for (sum, blocks) in facts.free_blocks.iter_mut().zip(measure.free_blocks()) {
@@ -56,16 +52,8 @@ fn kinds(t: &Totals) -> Vec<Kind> {
         ("refills", t.refills, t.refilled_pages),
         ("drains at the limit", t.limit_drains, t.limit_drain_pages),
         ("free_high drains", t.free_high_drains, t.free_high_pages),
-        (
-            "drains by tick or request",
-            t.tick_drains + t.asked_drains,
-            rest,
-        ),
-        (
-            "direct allocations and frees",
-            t.direct_allocs + t.direct_frees,
-            direct,
-        ),
+        ("drains by tick or request", t.tick_drains + t.asked_drains, rest),
+        ("direct allocations and frees", t.direct_allocs + t.direct_frees, direct),
     ]
 }
 
@@ -104,14 +92,8 @@ pub fn sentence(metric: &str, base: &Facts, head: &Facts) -> Option<String> {
         "zone_lock_pages" => pages(b, h),
         "hold_pages_mean" => Some(format!(
             "a refill moves {} pages, a drain {}",
-            arrow(
-                mean(b.refilled_pages, b.refills),
-                mean(h.refilled_pages, h.refills)
-            ),
-            arrow(
-                mean(b.drained_pages, b.drains),
-                mean(h.drained_pages, h.drains)
-            ),
+            arrow(mean(b.refilled_pages, b.refills), mean(h.refilled_pages, h.refills)),
+            arrow(mean(b.drained_pages, b.drains), mean(h.drained_pages, h.drains)),
         )),
         "hold_pages_max" => Some(worst(b, h)),
         "refills" | "refill_pages_mean" => Some(refills(b, h)),
@@ -122,10 +104,7 @@ pub fn sentence(metric: &str, base: &Facts, head: &Facts) -> Option<String> {
         "fallbacks" | "claims" => Some(fallbacks(base, head)),
         "merges" | "splits" => Some(format!(
             "{} pages came back to the free lists, {} left them by refills",
-            arrow(
-                b.hold_pages - b.refilled_pages,
-                h.hold_pages - h.refilled_pages
-            ),
+            arrow(b.hold_pages - b.refilled_pages, h.hold_pages - h.refilled_pages),
             arrow(b.refilled_pages, h.refilled_pages),
         )),
         "kswapd_wakes" | "failed" => Some(marks(base, head)),
@@ -155,16 +134,8 @@ fn holds(drains_only: bool, b: &Totals, h: &Totals) -> Option<String> {
         (b, h) => format!("of {} pages each", arrow(b, h)),
     };
     Some(match (b.1, h.1) {
-        (0, n) => format!(
-            "BASE never has {}; HEAD has {}, {size} each",
-            b.0,
-            grouped(n)
-        ),
-        (n, 0) => format!(
-            "HEAD never has {}; BASE has {}, {size} each",
-            b.0,
-            grouped(n)
-        ),
+        (0, n) => format!("BASE never has {}; HEAD has {}, {size} each", b.0, grouped(n)),
+        (n, 0) => format!("HEAD never has {}; BASE has {}, {size} each", b.0, grouped(n)),
         (x, y) => format!("mostly {}: {}, {size}", b.0, arrow(x, y)),
     })
 }
@@ -182,11 +153,7 @@ fn pages(b: &Totals, h: &Totals) -> Option<String> {
 fn worst(b: &Totals, h: &Totals) -> String {
     let who = |t: &Totals| {
         let drain = ("drain", t.drain_pages_max);
-        let kinds = [
-            drain,
-            ("refill", t.refill_pages_max),
-            ("direct block", t.direct_pages_max),
-        ];
+        let kinds = [drain, ("refill", t.refill_pages_max), ("direct block", t.direct_pages_max)];
         let worst = kinds.into_iter().rev().max_by_key(|(_, pages)| *pages);
         worst.unwrap_or(drain).0
     };
@@ -203,10 +170,7 @@ fn refills(b: &Totals, h: &Totals) -> String {
     let mut text = format!(
         "{} pages refilled, {} a refill, {} the most",
         arrow(b.refilled_pages, h.refilled_pages),
-        arrow(
-            mean(b.refilled_pages, b.refills),
-            mean(h.refilled_pages, h.refills)
-        ),
+        arrow(mean(b.refilled_pages, b.refills), mean(h.refilled_pages, h.refills)),
         arrow(b.refill_pages_max, h.refill_pages_max),
     );
     if b.drains_emptying != h.drains_emptying {
@@ -247,14 +211,8 @@ fn residency(base: &Facts, head: &Facts) -> String {
          refill brings {}, a drain takes {}",
         arrow(base.first_pcp_pages, head.first_pcp_pages),
         arrow(base.limit_pages, head.limit_pages),
-        arrow(
-            mean(b.refilled_pages, b.refills),
-            mean(h.refilled_pages, h.refills)
-        ),
-        arrow(
-            mean(b.drained_pages, b.drains),
-            mean(h.drained_pages, h.drains)
-        ),
+        arrow(mean(b.refilled_pages, b.refills), mean(h.refilled_pages, h.refills)),
+        arrow(mean(b.drained_pages, b.drains), mean(h.drained_pages, h.drains)),
     )
 }
 

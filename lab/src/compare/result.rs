@@ -8,14 +8,8 @@ use super::reason::{self, Facts};
 use super::run::{Case, CompareError, Question};
 
 /// The metrics of the summary: lock traffic, tail, hits, memory held, mixing, high orders.
-pub const KEY_METRICS: [&str; 6] = [
-    "zone_locks",
-    "hold_pages_max",
-    "pcp_hit_pct",
-    "pcp_pages_mean",
-    "fallbacks",
-    "unusable_o9",
-];
+pub const KEY_METRICS: [&str; 6] =
+    ["zone_locks", "hold_pages_max", "pcp_hit_pct", "pcp_pages_mean", "fallbacks", "unusable_o9"];
 
 /// Both policies over all recordings.
 #[derive(Debug)]
@@ -60,21 +54,13 @@ impl Comparison {
                 (case, changes)
             })
             .collect();
-        Comparison {
-            question,
-            cases,
-            failures,
-            metrics,
-            total,
-        }
+        Comparison { question, cases, failures, metrics, total }
     }
 
     /// Whether a metric depends on where free blocks lie.
     #[must_use]
     pub fn is_positional(&self, name: &str) -> bool {
-        self.metrics
-            .iter()
-            .any(|metric| metric.name == name && metric.positional)
+        self.metrics.iter().any(|metric| metric.name == name && metric.positional)
     }
 
     /// Whether every recording has the positions of its free blocks.

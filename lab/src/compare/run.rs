@@ -107,10 +107,7 @@ impl Case {
     /// # Errors
     /// The recording cannot be read or has no twin.
     pub fn of(path: &Path, question: &Question) -> Result<Case, CompareError> {
-        let stopped = |what| CompareError::Stopped {
-            path: path.display().to_string(),
-            what,
-        };
+        let stopped = |what| CompareError::Stopped { path: path.display().to_string(), what };
         // The core reports misuse by stopping; one odd recording must not take the others along.
         catch_unwind(AssertUnwindSafe(|| Case::compare(path, question)))
             .unwrap_or_else(|panic| Err(stopped(words(&*panic))))
@@ -120,9 +117,7 @@ impl Case {
         let recording = Recording::open(path)?;
         let shown = || path.display().to_string();
         let kernel = recording.kernel().or(question.kernel.as_deref());
-        let kernel = kernel
-            .ok_or_else(|| CompareError::NoKernel(shown()))?
-            .to_string();
+        let kernel = kernel.ok_or_else(|| CompareError::NoKernel(shown()))?.to_string();
         let kernel_policy = NamedPolicy::for_kernel(&kernel).map_err(|error| {
             let path = shown();
             let error = Box::new(error);
@@ -190,12 +185,8 @@ pub fn over(
             scope.spawn(work);
         }
     });
-    let taken = results
-        .into_iter()
-        .map(|slot| slot.into_inner().ok().flatten());
-    taken
-        .map(|case| case.expect("every recording was worked on"))
-        .collect()
+    let taken = results.into_iter().map(|slot| slot.into_inner().ok().flatten());
+    taken.map(|case| case.expect("every recording was worked on")).collect()
 }
 
 /// The largest files first, so that no thread is left alone with one at the end.

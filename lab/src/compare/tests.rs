@@ -14,13 +14,11 @@ use super::report;
 use super::result::Comparison;
 use super::run::{self, Question};
 use crate::named::NamedPolicy;
-use crate::twin::replay::{Placement, Replay};
 use crate::twin::infer::Twin;
+use crate::twin::replay::{Placement, Replay};
 
 fn bundled(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../traces")
-        .join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../traces").join(name)
 }
 
 fn twin(name: &str) -> Twin {
@@ -31,10 +29,7 @@ fn twin(name: &str) -> Twin {
 
 fn change(metric: &str, base: &Measure, head: &Measure) -> Change {
     let metrics = metrics::all(1);
-    let metric = metrics
-        .iter()
-        .find(|known| known.name == metric)
-        .expect("a known metric");
+    let metric = metrics.iter().find(|known| known.name == metric).expect("a known metric");
     metric.compare(&[base], &[head])
 }
 
@@ -74,10 +69,7 @@ fn a_change_from_zero_has_no_per_cent_but_breaks_every_upper_bound() {
 fn merges_without_recorded_positions_have_no_value() {
     let with = measure(|m| m.merges = Some(7));
     let without = measure(|m| m.totals.merges = 7);
-    assert_eq!(
-        change("merges", &without, &without).verdict,
-        Verdict::Unknown
-    );
+    assert_eq!(change("merges", &without, &without).verdict, Verdict::Unknown);
     assert_eq!(change("merges", &with, &with).base, Some(7.0));
 }
 
@@ -106,25 +98,14 @@ fn a_hit_that_needed_a_refill_is_none() {
 #[test]
 fn means_over_recordings_are_weighted_and_worst_cases_are_kept() {
     let one = measure(|m| {
-        (
-            m.totals.drains,
-            m.totals.drained_pages,
-            m.totals.hold_pages_max,
-        ) = (1, 100, 100);
+        (m.totals.drains, m.totals.drained_pages, m.totals.hold_pages_max) = (1, 100, 100);
     });
     let other = measure(|m| {
-        (
-            m.totals.drains,
-            m.totals.drained_pages,
-            m.totals.hold_pages_max,
-        ) = (9, 90, 10);
+        (m.totals.drains, m.totals.drained_pages, m.totals.hold_pages_max) = (9, 90, 10);
     });
     let value = |name: &str| {
         let metrics = metrics::all(1);
-        let metric = metrics
-            .iter()
-            .find(|known| known.name == name)
-            .expect("known");
+        let metric = metrics.iter().find(|known| known.name == name).expect("known");
         metric.value(&[&one, &other])
     };
     assert_eq!(value("drain_pages_mean"), Some(19.0));
@@ -159,10 +140,8 @@ fn the_reason_names_what_moved_most() {
 #[test]
 fn expressions_are_read_or_refused_with_the_reason() {
     let verdict = |text: &str, base: u64, head: u64| {
-        let (base, head) = (
-            measure(|m| m.totals.refills = base),
-            measure(|m| m.totals.refills = head),
-        );
+        let (base, head) =
+            (measure(|m| m.totals.refills = base), measure(|m| m.totals.refills = head));
         let bound = FailIf::parse(text).unwrap_or_else(|error| panic!("{error}"));
         bound.violated_by(&[change("refills", &base, &head)])
     };
@@ -172,18 +151,13 @@ fn expressions_are_read_or_refused_with_the_reason() {
     assert_eq!(verdict("abs(refills)>5%", 100, 90), Some(true));
     assert_eq!(verdict("abs refills>5%", 100, 98), Some(false));
     for text in ["refills", "", ">5%", "refills=5%"] {
-        assert_eq!(
-            FailIf::parse(text),
-            Err(ExpressionError::Form(text.to_string()))
-        );
+        assert_eq!(FailIf::parse(text), Err(ExpressionError::Form(text.to_string())));
     }
     for text in ["refills>5", "refills>x%", "refills>%", "refills>inf%"] {
         let error = FailIf::parse(text).expect_err("no limit");
         assert!(matches!(error, ExpressionError::Limit(..)), "{error}");
     }
-    let error = FailIf::parse("refils>5%")
-        .expect_err("no metric")
-        .to_string();
+    let error = FailIf::parse("refils>5%").expect_err("no metric").to_string();
     assert!(error.contains("did you mean refills"), "{error}");
 }
 
@@ -194,17 +168,10 @@ fn the_same_policy_measured_twice_gives_the_same_figures() {
     let once = Measure::of(&twin, policy).expect("readable");
     let again = Measure::of(&twin, policy).expect("readable");
     assert_eq!(once, again);
-    assert!(
-        once.totals.pcp_hits > 10_000,
-        "it replays something: {:?}",
-        once.totals
-    );
+    assert!(once.totals.pcp_hits > 10_000, "it replays something: {:?}", once.totals);
     for metric in metrics::all(1) {
         let change = metric.compare(&[&once], &[&again]);
-        assert!(
-            change.change_pct.unwrap_or(0.0) == 0.0 && !change.from_zero,
-            "{change:?}"
-        );
+        assert!(change.change_pct.unwrap_or(0.0) == 0.0 && !change.from_zero, "{change:?}");
     }
 }
 
@@ -218,8 +185,7 @@ fn between_the_passes_memory_in_use_and_caches_come_back() {
         let recording = &twin.recording;
         let mut replay = Replay::new(recording, world, history, policy, own, &twin.assumptions);
         fair::cut_caches(&replay, &twin);
-        twin.each_event(|event| replay.on_event(event))
-            .expect("readable");
+        twin.each_event(|event| replay.on_event(event)).expect("readable");
         let cached = fair::cached_pages(&replay, &twin);
         let freed_by = fair::first_freed_by(&twin).expect("readable");
         let done = fair::reconcile(&mut replay, &twin, &freed_by);
@@ -239,14 +205,7 @@ fn caches_start_within_the_limit_of_the_policy() {
     let policy = preset::find("linux-5.17").expect("a preset");
     let (recording, world) = (&twin.recording, &twin.world);
     let own = Placement::Own;
-    let replay = Replay::new(
-        recording,
-        world,
-        &twin.history,
-        policy,
-        own,
-        &twin.assumptions,
-    );
+    let replay = Replay::new(recording, world, &twin.history, policy, own, &twin.assumptions);
     let recorded = fair::cached_pages(&replay, &twin);
     let cut = fair::cut_caches(&replay, &twin);
     assert!(cut > 0, "this 6.18 holds more than 5.17 allows");

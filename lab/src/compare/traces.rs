@@ -31,9 +31,7 @@ pub fn find(named: &[PathBuf]) -> Result<Vec<PathBuf>, FindError> {
     let mut seen = Vec::new();
     for path in named {
         let shown = path.display().to_string();
-        let real = path
-            .canonicalize()
-            .map_err(|_| FindError::Missing(shown.clone()))?;
+        let real = path.canonicalize().map_err(|_| FindError::Missing(shown.clone()))?;
         if seen.contains(&real) {
             return Err(FindError::Twice(shown));
         }
@@ -42,9 +40,7 @@ pub fn find(named: &[PathBuf]) -> Result<Vec<PathBuf>, FindError> {
     if !named.is_empty() {
         return Ok(named.to_vec());
     }
-    let checkout = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("..")
-        .join(FOLDER);
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(FOLDER);
     [PathBuf::from(FOLDER), checkout.clone()]
         .iter()
         .map(|folder| recordings_in(folder))

@@ -144,10 +144,7 @@ pub enum Problem {
 
 impl Problem {
     pub(super) fn of_command(self, text: &str) -> PolicyError {
-        PolicyError::Command {
-            text: text.to_string(),
-            problem: self,
-        }
+        PolicyError::Command { text: text.to_string(), problem: self }
     }
 }
 

@@ -46,18 +46,12 @@ pub fn read(path: &Path) -> Result<NamedPolicy, PolicyError> {
 /// # Errors
 /// It cannot be read, is not TOML, or is no policy: with line and column.
 pub fn load(path: &Path) -> Result<PolicyFile, PolicyError> {
-    let failed = |source| PolicyError::Read {
-        path: path.to_path_buf(),
-        source,
-    };
+    let failed = |source| PolicyError::Read { path: path.to_path_buf(), source };
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(failed)?;
     let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
     if read.map_err(failed)? as u64 > FILE_BYTES_MAX {
-        return Err(PolicyError::TooLarge {
-            path: path.to_path_buf(),
-            max_bytes: FILE_BYTES_MAX,
-        });
+        return Err(PolicyError::TooLarge { path: path.to_path_buf(), max_bytes: FILE_BYTES_MAX });
     }
     let text = String::from_utf8(bytes).map_err(|error| PolicyError::NotText {
         path: path.to_path_buf(),
@@ -66,12 +60,7 @@ pub fn load(path: &Path) -> Result<PolicyFile, PolicyError> {
     let fallback = path.file_stem().map(|stem| stem.to_string_lossy());
     parse(&text, fallback.as_deref().unwrap_or("policy")).map_err(|(problem, at)| {
         let (line, column) = place(&text, at.start);
-        PolicyError::Line {
-            path: path.to_path_buf(),
-            line,
-            column,
-            problem,
-        }
+        PolicyError::Line { path: path.to_path_buf(), line, column, problem }
     })
 }
 
@@ -109,11 +98,7 @@ fn parse(text: &str, fallback: &str) -> Result<PolicyFile, Placed> {
         };
         apply(&mut named.policy, changes, at)?;
     }
-    Ok(PolicyFile {
-        named,
-        base: base.into_inner(),
-        about,
-    })
+    Ok(PolicyFile { named, base: base.into_inner(), about })
 }
 
 /// Sets each key of `[set]`, then checks the whole; a conflict is shown at the later key.
@@ -140,9 +125,8 @@ fn apply(policy: &mut Policy, changes: &DeTable<'_>, at: Range<usize>) -> Result
         })?;
     }
     policy.check().map_err(|conflict| {
-        let involved = changes
-            .keys()
-            .filter(|key| [conflict.key, conflict.other].contains(&&**key.get_ref()));
+        let involved =
+            changes.keys().filter(|key| [conflict.key, conflict.other].contains(&&**key.get_ref()));
         let span = involved.map(Spanned::span).max_by_key(|span| span.start);
         (Problem::Conflict(conflict), span.unwrap_or(at))
     })

@@ -87,10 +87,7 @@ impl Entry {
     #[must_use]
     pub fn condition(&self) -> Option<String> {
         let (key, values) = self.only_with?;
-        let pairs: Vec<String> = values
-            .iter()
-            .map(|value| format!("{key}={value}"))
-            .collect();
+        let pairs: Vec<String> = values.iter().map(|value| format!("{key}={value}")).collect();
         Some(format!("Only with {}.", pairs.join(" or ")))
     }
 }
@@ -117,12 +114,7 @@ pub fn releases(key: &Key, value: &str) -> String {
         (key.get)(&policy).to_string() == value && entry.matters(&policy)
     };
     let plain = |release: Release| has(release);
-    let stable = |release: Release| {
-        has(Release {
-            stable: true,
-            ..release
-        }) && !has(release)
-    };
+    let stable = |release: Release| has(Release { stable: true, ..release }) && !has(release);
     let mut parts = Vec::new();
     for (word, runs) in [("", runs(plain)), ("stable ", runs(stable))] {
         let spans: Vec<String> = runs.iter().map(|run| span(*run)).collect();
@@ -171,11 +163,7 @@ pub fn markdown() -> String {
                 text.push_str("| value | meaning | releases |\n|---|---|---|\n");
                 for (value, meaning) in values {
                     let releases = releases(key, value);
-                    let releases = if releases.is_empty() {
-                        "none"
-                    } else {
-                        &releases
-                    };
+                    let releases = if releases.is_empty() { "none" } else { &releases };
                     let _ = writeln!(text, "| `{value}` | {meaning} | {releases} |");
                 }
                 text.push('\n');
@@ -185,28 +173,15 @@ pub fn markdown() -> String {
                 text.push('\n');
             }
         }
-        let condition = entry
-            .condition()
-            .map_or(String::new(), |only| format!("{only} "));
-        let _ = writeln!(
-            text,
-            "{}",
-            filled(&format!("{condition}Source: {}.", entry.source))
-        );
+        let condition = entry.condition().map_or(String::new(), |only| format!("{only} "));
+        let _ = writeln!(text, "{}", filled(&format!("{condition}Source: {}.", entry.source)));
     }
     text.push_str("\n## Proposals\n\n| preset | is | source |\n|---|---|---|\n");
     for proposal in PROPOSALS {
-        let changes: Vec<String> = proposal
-            .changes
-            .iter()
-            .map(|(key, value)| format!("`{key}={value}`"))
-            .collect();
+        let changes: Vec<String> =
+            proposal.changes.iter().map(|(key, value)| format!("`{key}={value}`")).collect();
         let (name, base, source) = (proposal.name, proposal.base, proposal.source);
-        let _ = writeln!(
-            text,
-            "| `{name}` | `{base}` with {} | {source} |",
-            changes.join(", ")
-        );
+        let _ = writeln!(text, "| `{name}` | `{base}` with {} | {source} |", changes.join(", "));
     }
     text
 }
@@ -220,19 +195,13 @@ fn number_line(key: &Key, entry: &Entry) -> String {
             values.push(value);
         }
     }
-    let spans = values
-        .iter()
-        .map(|value| format!("{value} in {}", releases(key, value)));
+    let spans = values.iter().map(|value| format!("{value} in {}", releases(key, value)));
     let spans: Vec<String> = spans.collect();
     let zero = match entry.takes {
         Takes::ZeroOr(zero, ..) => format!(" 0: {zero}."),
         _ => String::new(),
     };
-    format!(
-        "Takes {}.{zero} Presets: {}.",
-        entry.accepted(),
-        spans.join("; ")
-    )
+    format!("Takes {}.{zero} Presets: {}.", entry.accepted(), spans.join("; "))
 }
 
 /// Breaks a paragraph into lines of at most 100 columns.

@@ -31,34 +31,22 @@ fn changes_are_set_and_stand_in_the_name() {
     let text = "linux-6.18:batch_pages=15,highatomic=off";
     let named = NamedPolicy::parse(text).unwrap();
     assert_eq!(named.name, text);
-    assert_eq!(
-        (named.policy.batch_pages, named.policy.highatomic),
-        (15, false)
-    );
+    assert_eq!((named.policy.batch_pages, named.policy.highatomic), (15, false));
 }
 
 #[test]
 fn refusals_name_what_was_meant() {
     let unknown = refusal("linux-6.81");
-    assert!(
-        unknown.contains("'linux-6.81'") && unknown.contains("linux-6.8"),
-        "{unknown}"
-    );
+    assert!(unknown.contains("'linux-6.81'") && unknown.contains("linux-6.8"), "{unknown}");
     assert!(refusal("pcp-high-bach").contains("nearest: pcp-high-batch"));
     assert!(refusal("linux-6.18:pcp_hihg=auto").contains("nearest: pcp_high"));
     let value = refusal("linux-6.18:pcp_high=automatic");
-    assert!(
-        value.contains("it takes 6*batch, low/cpus, auto"),
-        "{value}"
-    );
+    assert!(value.contains("it takes 6*batch, low/cpus, auto"), "{value}");
     assert!(refusal("linux-6.18:batch_pages").contains("not key=value"));
     assert!(refusal("linux-6.18:").contains("not key=value"));
     assert!(refusal("linux-6.18:scale_max=1,scale_max=2").contains("set twice"));
     let pair = refusal("linux-6.18:prefetch=t0");
-    assert!(
-        pair.contains("'prefetch'") && pair.contains("'collect'"),
-        "{pair}"
-    );
+    assert!(pair.contains("'prefetch'") && pair.contains("'collect'"), "{pair}");
     assert!(!refusal(&"x".repeat(100_000)).contains("nearest"));
     assert!(refusal("no/such.toml").contains("no/such.toml"));
 }
@@ -70,63 +58,28 @@ fn a_file_changes_its_base() {
     )
     .unwrap();
     assert_eq!(read.named.name, "mine");
-    assert_eq!(
-        (read.base.as_str(), read.about.as_deref()),
-        ("linux-6.18", Some("why"))
-    );
+    assert_eq!((read.base.as_str(), read.about.as_deref()), ("linux-6.18", Some("why")));
     assert_eq!(read.named.policy.batch_pages, 15);
     assert!(!read.named.policy.highatomic);
-    let named = from_file("base = \"batch-31\"\nname = \"other\"\n")
-        .unwrap()
-        .named;
-    assert_eq!(
-        (named.name.as_str(), named.policy.batch_cap_pages),
-        ("other", 128)
-    );
+    let named = from_file("base = \"batch-31\"\nname = \"other\"\n").unwrap().named;
+    assert_eq!((named.name.as_str(), named.policy.batch_cap_pages), ("other", 128));
 }
 
 #[test]
 fn a_bad_line_of_a_file_is_named() {
     let cases = [
-        (
-            "base = \"linux-6.18\"\n[set]\npcp_hihg = \"auto\"\n",
-            "mine.toml:3:1: unknown key",
-        ),
-        (
-            "base = \"linux-6.18\"\n[set]\npcp_high = \"much\"\n",
-            "mine.toml:3:12: key 'pcp_high'",
-        ),
-        (
-            "base = \"linux-6.18\"\n[set]\nbatch_pages = -3\n",
-            "mine.toml:3:15: key 'batch_pages'",
-        ),
-        (
-            "base = \"linux-6.18\"\n[set]\nscale_max = 1.5\n",
-            "mine.toml:3:13: 'scale_max' must be",
-        ),
-        (
-            "base = \"linux-6.18\"\n[set]\nprefetch = \"t0\"\n",
-            "mine.toml:3:1: policy keys",
-        ),
+        ("base = \"linux-6.18\"\n[set]\npcp_hihg = \"auto\"\n", "mine.toml:3:1: unknown key"),
+        ("base = \"linux-6.18\"\n[set]\npcp_high = \"much\"\n", "mine.toml:3:12: key 'pcp_high'"),
+        ("base = \"linux-6.18\"\n[set]\nbatch_pages = -3\n", "mine.toml:3:15: key 'batch_pages'"),
+        ("base = \"linux-6.18\"\n[set]\nscale_max = 1.5\n", "mine.toml:3:13: 'scale_max' must be"),
+        ("base = \"linux-6.18\"\n[set]\nprefetch = \"t0\"\n", "mine.toml:3:1: policy keys"),
         ("name = \"x\"\n", "mine.toml:1:1: no `base`"),
-        (
-            "base = \"linux-6.81\"\n",
-            "mine.toml:1:8: base 'linux-6.81'",
-        ),
-        (
-            "base = \"linux-6.18\"\nset = 3\n",
-            "mine.toml:2:7: 'set' must be a table",
-        ),
+        ("base = \"linux-6.81\"\n", "mine.toml:1:8: base 'linux-6.81'"),
+        ("base = \"linux-6.18\"\nset = 3\n", "mine.toml:2:7: 'set' must be a table"),
         ("base = 6\n", "mine.toml:1:8: 'base' must be a string"),
-        (
-            "base = \"linux-6.18\"\nbatch_pages = 3\n",
-            "mine.toml:2:1: 'batch_pages' is none of",
-        ),
+        ("base = \"linux-6.18\"\nbatch_pages = 3\n", "mine.toml:2:1: 'batch_pages' is none of"),
         ("base = \"linux-6.18\nx", "mine.toml:1:"),
-        (
-            "base = \"linux-6.18\"\nbase = \"linux-6.17\"\n",
-            "mine.toml:2:",
-        ),
+        ("base = \"linux-6.18\"\nbase = \"linux-6.17\"\n", "mine.toml:2:"),
     ];
     for (text, expected) in cases {
         let error = from_file(text).unwrap_err().to_string();
@@ -139,21 +92,10 @@ fn files_that_are_no_text_are_refused_within_their_size() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bytes.toml");
     std::fs::write(&path, b"base = \"\xff\"").unwrap();
-    assert!(
-        file::load(&path)
-            .unwrap_err()
-            .to_string()
-            .contains("byte 8 is not UTF-8")
-    );
+    assert!(file::load(&path).unwrap_err().to_string().contains("byte 8 is not UTF-8"));
     std::fs::write(&path, vec![b'#'; (file::FILE_BYTES_MAX + 1) as usize]).unwrap();
-    assert!(matches!(
-        file::load(&path),
-        Err(PolicyError::TooLarge { .. })
-    ));
-    assert!(matches!(
-        file::load(folder.path()),
-        Err(PolicyError::Read { .. })
-    ));
+    assert!(matches!(file::load(&path), Err(PolicyError::TooLarge { .. })));
+    assert!(matches!(file::load(folder.path()), Err(PolicyError::Read { .. })));
 }
 
 #[test]
@@ -162,10 +104,7 @@ fn kernels_get_the_preset_of_their_release() {
     assert_eq!(named("6.18.44-fc-v657").name, "linux-6.18.N");
     assert_eq!(named("6.1.0-56-cloud-amd64").name, "linux-6.1.N");
     assert_eq!(named("5.17.0\n").name, "linux-5.17");
-    assert_eq!(
-        named("5.17").policy,
-        NamedPolicy::parse("linux-5.17").unwrap().policy
-    );
+    assert_eq!(named("5.17").policy, NamedPolicy::parse("linux-5.17").unwrap().policy);
     assert_eq!(named("5.17").remark, None);
     let newer = named("7.1.3");
     assert_eq!(newer.name, "linux-6.19.N");

@@ -34,21 +34,10 @@ impl Drop for Exporter {
 impl Exporter {
     /// `None` where it is not installed.
     fn start(procfs: &Path) -> Option<Exporter> {
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let spawned = Command::new(EXPORTER)
-            .args([
-                "--collector.disable-defaults",
-                "--web.disable-exporter-metrics",
-            ])
-            .args([
-                "--collector.buddyinfo",
-                "--collector.zoneinfo",
-                "--collector.vmstat",
-            ])
+            .args(["--collector.disable-defaults", "--web.disable-exporter-metrics"])
+            .args(["--collector.buddyinfo", "--collector.zoneinfo", "--collector.vmstat"])
             .args(["--collector.vmstat.fields", "."])
             .arg(format!("--path.procfs={}", procfs.display()))
             .arg(format!("--web.listen-address=127.0.0.1:{port}"))
@@ -71,9 +60,7 @@ impl Exporter {
 
     fn scrape(&self) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
@@ -107,11 +94,7 @@ fn samples(text: &str) -> Vec<Sample<'_>> {
         .map(|line| {
             let (metric, value) = line.rsplit_once(' ').unwrap();
             let (name, labels) = metric.split_once('{').unwrap_or((metric, ""));
-            Sample {
-                name,
-                labels: labels.trim_end_matches('}'),
-                value: value.parse().unwrap(),
-            }
+            Sample { name, labels: labels.trim_end_matches('}'), value: value.parse().unwrap() }
         })
         .collect()
 }
@@ -130,16 +113,10 @@ fn zone_field(zone: &Zone, metric: &str) -> Option<u64> {
         "managed" => Some(zone.managed),
         _ => {
             let mut known = zone.counters.iter().chain(&zone.per_node);
-            known
-                .find(|(known, _)| known == name)
-                .map(|(_, value)| *value)
+            known.find(|(known, _)| known == name).map(|(_, value)| *value)
         }
     };
-    let names = [
-        Some(metric),
-        metric.strip_suffix("_pages"),
-        metric.strip_suffix("_total"),
-    ];
+    let names = [Some(metric), metric.strip_suffix("_pages"), metric.strip_suffix("_total")];
     let plural = metric.strip_suffix('s');
     names.into_iter().chain([plural]).flatten().find_map(field)
 }
@@ -147,17 +124,12 @@ fn zone_field(zone: &Zone, metric: &str) -> Option<u64> {
 #[test]
 fn the_node_exporter_reads_our_numbers() {
     for name in ["numa-6.1-8cpu-2node", "build-6.18-2cpu"] {
-        let folder = recordings()
-            .into_iter()
-            .find(|folder| folder.ends_with(name))
-            .unwrap();
+        let folder = recordings().into_iter().find(|folder| folder.ends_with(name)).unwrap();
         let template = snapshot(&folder, "before");
         let seeded = Seeded::of(&template, policy(&folder));
         let mut pages = Vec::new();
         (0..3000).for_each(|_| pages.push(seeded.allocator.alloc(&Request::user(0)).unwrap()));
-        pages
-            .drain(..1000)
-            .for_each(|pfn| seeded.allocator.free(pfn, 0));
+        pages.drain(..1000).for_each(|pfn| seeded.allocator.free(pfn, 0));
         let out = tempfile::tempdir().unwrap();
         write_proc(&seeded.allocator, &seeded.geometry(), &template, out.path()).unwrap();
         let Some(exporter) = Exporter::start(out.path()) else {
@@ -179,24 +151,13 @@ fn compare(answer: &str, out: &Path) {
         let (file, ours) = if sample.name == "node_buddyinfo_blocks" {
             let node = sample.label("node").parse().unwrap();
             let row = buddy.row(node, sample.label("zone")).unwrap();
-            (
-                0,
-                row.blocks[sample.label("size").parse::<usize>().unwrap()],
-            )
+            (0, row.blocks[sample.label("size").parse::<usize>().unwrap()])
         } else if let Some(metric) = sample.name.strip_prefix("node_zoneinfo_") {
             let node = sample.label("node").parse().unwrap();
             let zone = zones.zone(node, sample.label("zone")).unwrap();
-            (
-                1,
-                zone_field(zone, metric).unwrap_or_else(|| panic!("{what}: not ours")),
-            )
+            (1, zone_field(zone, metric).unwrap_or_else(|| panic!("{what}: not ours")))
         } else if let Some(field) = sample.name.strip_prefix("node_vmstat_") {
-            (
-                2,
-                vmstat
-                    .get(field)
-                    .unwrap_or_else(|| panic!("{what}: not ours")),
-            )
+            (2, vmstat.get(field).unwrap_or_else(|| panic!("{what}: not ours")))
         } else {
             let ours = sample.name.starts_with("node_scrape_collector_");
             assert!(ours, "{what}: of no collector that was asked for");

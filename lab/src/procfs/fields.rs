@@ -28,11 +28,7 @@ const NUMA_ITEMS: [(&str, &str, EventItem); 6] = [
     ("numa_hit", "numa_hit", EventItem::NumaHit),
     ("numa_miss", "numa_miss", EventItem::NumaMiss),
     ("numa_foreign", "numa_foreign", EventItem::NumaForeign),
-    (
-        "numa_interleave",
-        "interleave_hit",
-        EventItem::NumaInterleave,
-    ),
+    ("numa_interleave", "interleave_hit", EventItem::NumaInterleave),
     ("numa_local", "local_node", EventItem::NumaLocal),
     ("numa_other", "other_node", EventItem::NumaOther),
 ];
@@ -70,10 +66,7 @@ pub(super) struct View<'a, P: Platform> {
 
 impl<'a, P: Platform> View<'a, P> {
     pub(super) fn of(allocator: &'a Allocator<P>, geometry: &'a Geometry<'a>) -> View<'a, P> {
-        View {
-            allocator,
-            geometry,
-        }
+        View { allocator, geometry }
     }
 
     /// Zones by node, then kind: the order in which a kernel prints them.
@@ -147,11 +140,7 @@ impl<'a, P: Platform> View<'a, P> {
 
     pub(super) fn buddyinfo(&self, template: Option<&BuddyInfo>) -> (BuddyInfo, FileReport) {
         let mut report = FileReport::new("buddyinfo");
-        let row = |node, zone: &str, blocks| BuddyRow {
-            node,
-            zone: zone.to_string(),
-            blocks,
-        };
+        let row = |node, zone: &str, blocks| BuddyRow { node, zone: zone.to_string(), blocks };
         report.model("free blocks by order");
         let rows = match template {
             Some(template) => {
@@ -186,13 +175,9 @@ impl<'a, P: Platform> View<'a, P> {
             }
             if let Some((_, kind)) = PGALLOC.iter().find(|(known, _)| *known == name) {
                 let zones = self.zones().into_iter();
-                let zones: Vec<ZoneId> = zones
-                    .filter(|zone| zone.1 == *kind)
-                    .map(|zone| zone.2)
-                    .collect();
-                return Some(Number::Since(
-                    self.events(&zones, EventItem::PagesAllocated),
-                ));
+                let zones: Vec<ZoneId> =
+                    zones.filter(|zone| zone.1 == *kind).map(|zone| zone.2).collect();
+                return Some(Number::Since(self.events(&zones, EventItem::PagesAllocated)));
             }
             self.counter(&all, name)
         };
@@ -229,18 +214,10 @@ impl<'a, P: Platform> View<'a, P> {
             Some(template) => template.nodes.clone(),
             None => {
                 report.without_template();
-                let zero = || {
-                    NUMA_ITEMS
-                        .iter()
-                        .map(|item| (item.1.to_string(), 0))
-                        .collect()
-                };
+                let zero = || NUMA_ITEMS.iter().map(|item| (item.1.to_string(), 0)).collect();
                 let mut nodes: Vec<u16> = self.zones().iter().map(|zone| zone.0).collect();
                 nodes.dedup();
-                let node = |node| NodeStat {
-                    node,
-                    values: zero(),
-                };
+                let node = |node| NodeStat { node, values: zero() };
                 nodes.into_iter().map(node).collect()
             }
         };
@@ -275,10 +252,7 @@ impl<P: Platform> View<'_, P> {
         report.model("free blocks by type and order");
         report.model("pageblocks by type");
         let mut info = match template {
-            Some(template) => PageTypeInfo {
-                raw: String::new(),
-                ..template.clone()
-            },
+            Some(template) => PageTypeInfo { raw: String::new(), ..template.clone() },
             None => {
                 report.without_template();
                 self.blank_pagetypeinfo()
@@ -319,9 +293,7 @@ impl<P: Platform> View<'_, P> {
             self.allocator.zone_count(zone.2, ZoneItem::FreeCma) > 0
         };
         let cma = self.zones().iter().any(has_cma);
-        let types = MigrateType::ALL
-            .iter()
-            .filter(|&&t| cma || t != MigrateType::Cma);
+        let types = MigrateType::ALL.iter().filter(|&&t| cma || t != MigrateType::Cma);
         let types: Vec<String> = types.map(|t| t.name().to_string()).collect();
         let order = u32::from(self.geometry.pageblock_order);
         let mut info = PageTypeInfo {
@@ -340,11 +312,7 @@ impl<P: Platform> View<'_, P> {
                     blocks: vec![count(0); self.orders()],
                 });
             }
-            info.pageblocks.push(BlockRow {
-                node,
-                zone,
-                blocks: vec![0; types.len()],
-            });
+            info.pageblocks.push(BlockRow { node, zone, blocks: vec![0; types.len()] });
         }
         info
     }
@@ -360,10 +328,7 @@ impl<P: Platform> View<'_, P> {
         report: &mut FileReport,
     ) {
         let desc = self.desc(zone);
-        let was = row
-            .blocks
-            .iter()
-            .fold(0u64, |sum, blocks| sum.saturating_add(*blocks));
+        let was = row.blocks.iter().fold(0u64, |sum, blocks| sum.saturating_add(*blocks));
         row.blocks.fill(0);
         let end = desc.start.0 + desc.spanned_pages;
         let mut total = 0;
@@ -375,9 +340,7 @@ impl<P: Platform> View<'_, P> {
                 total += 1;
             }
         }
-        let movable = types
-            .iter()
-            .position(|name| name == MigrateType::Movable.name());
+        let movable = types.iter().position(|name| name == MigrateType::Movable.name());
         if printed
             && total > was
             && let Some(slot) = movable.and_then(|at| row.blocks.get_mut(at))
@@ -401,14 +364,9 @@ impl<P: Platform> View<'_, P> {
     ) {
         let missing = |t: &&MigrateType| !types.iter().any(|known| known == t.name());
         for t in MigrateType::ALL.iter().filter(missing) {
-            let pages: u64 = (0..self.orders())
-                .map(|o| self.list(zone, o, *t) << o)
-                .sum();
+            let pages: u64 = (0..self.orders()).map(|o| self.list(zone, o, *t) << o).sum();
             if pages > 0 {
-                remark(format!(
-                    "{name}: {pages} free pages of type {} have no row",
-                    t.name()
-                ));
+                remark(format!("{name}: {pages} free pages of type {} have no row", t.name()));
             }
         }
     }

@@ -13,21 +13,14 @@ fn files(seeded: &Seeded, template: &Snapshot) -> Files {
 }
 
 fn text<'a>(files: &'a Files, path: &str) -> &'a str {
-    &files
-        .texts
-        .iter()
-        .find(|(known, _)| known == path)
-        .unwrap()
-        .1
+    &files.texts.iter().find(|(known, _)| known == path).unwrap().1
 }
 
 /// Names of the lines in which two texts differ.
 fn differing(was: &str, is: &str) -> Vec<String> {
     assert_eq!(was.lines().count(), is.lines().count());
     let pairs = was.lines().zip(is.lines()).filter(|(was, is)| was != is);
-    pairs
-        .map(|(was, _)| was.split_whitespace().next().unwrap_or("").to_string())
-        .collect()
+    pairs.map(|(was, _)| was.split_whitespace().next().unwrap_or("").to_string()).collect()
 }
 
 /// Free pages are printed from a counter that CPUs hold back from, and at another moment than
@@ -56,19 +49,12 @@ fn the_state_of_a_snapshot_writes_the_snapshot() {
             let (zoneinfo, vmstat) = (template.zoneinfo.unwrap(), template.vmstat.unwrap());
             for (raw, path) in [(zoneinfo.raw, "zoneinfo"), (vmstat.raw, "vmstat")] {
                 let lines = differing(&raw, text(&files, path));
-                let other: Vec<_> = lines
-                    .iter()
-                    .filter(|l| !FREE.contains(&l.as_str()))
-                    .collect();
+                let other: Vec<_> = lines.iter().filter(|l| !FREE.contains(&l.as_str())).collect();
                 assert!(other.is_empty(), "{name} {path}: {other:?}");
             }
             let free = ZoneInfo::parse(text(&files, "zoneinfo")).unwrap();
             for row in &buddy.rows {
-                assert_eq!(
-                    free.zone(row.node, &row.zone).unwrap().free,
-                    row.pages(),
-                    "{name}"
-                );
+                assert_eq!(free.zone(row.node, &row.zone).unwrap().free, row.pages(), "{name}");
             }
         }
     }
@@ -76,10 +62,7 @@ fn the_state_of_a_snapshot_writes_the_snapshot() {
 
 #[test]
 fn what_the_twin_does_goes_on_top_of_the_snapshot() {
-    let folder = recordings()
-        .into_iter()
-        .find(|f| f.ends_with("numa-6.1-8cpu-2node"))
-        .unwrap();
+    let folder = recordings().into_iter().find(|f| f.ends_with("numa-6.1-8cpu-2node")).unwrap();
     let template = snapshot(&folder, "before");
     let seeded = Seeded::of(&template, policy(&folder));
     let (allocator, geometry) = (&seeded.allocator, seeded.geometry());
@@ -94,90 +77,49 @@ fn what_the_twin_does_goes_on_top_of_the_snapshot() {
     let report = write_proc(allocator, &geometry, &template, &out).unwrap();
     let read = |path: &str| std::fs::read_to_string(out.join(path)).unwrap();
 
-    let (was, is) = (
-        template.vmstat.unwrap(),
-        VmStat::parse(&read("vmstat")).unwrap(),
-    );
+    let (was, is) = (template.vmstat.unwrap(), VmStat::parse(&read("vmstat")).unwrap());
     let more = |name: &str| is.get(name).unwrap() - was.get(name).unwrap();
     assert_eq!(is.sum("pgalloc_") - was.sum("pgalloc_"), 508);
-    assert_eq!(
-        (more("pgfree"), more("numa_hit"), more("numa_local")),
-        (200, 501, 501)
-    );
+    assert_eq!((more("pgfree"), more("numa_hit"), more("numa_local")), (200, 501, 501));
     assert_eq!(more("pgfault"), 0);
     assert_eq!(read("FIELDS"), report.to_string());
 
     let node = allocator.zone_of(block).unwrap();
     let node = u16::from(seeded.zones[usize::from(node.0)].node.0);
-    let (was, is) = (
-        template.numastat.unwrap(),
-        NumaStat::parse(&read("numastat")).unwrap(),
-    );
+    let (was, is) = (template.numastat.unwrap(), NumaStat::parse(&read("numastat")).unwrap());
     let hits = |stat: &NumaStat| stat.node(node).unwrap().get("numa_hit").unwrap();
     assert_eq!(hits(&is), hits(&was) + 501);
     let own = read(&format!("sys/devices/system/node/node{node}/numastat"));
     assert!(own.contains(&format!("numa_hit {}\n", hits(&is))) && own.lines().count() == 6);
 
     let zones = ZoneInfo::parse(&read("zoneinfo")).unwrap();
-    let held: i64 = zones
-        .zones
-        .iter()
-        .flat_map(|zone| &zone.pagesets)
-        .map(|set| set.count)
-        .sum();
+    let held: i64 = zones.zones.iter().flat_map(|zone| &zone.pagesets).map(|set| set.count).sum();
     let free: u64 = zones.zones.iter().map(|zone| zone.free).sum();
     let before = template.zoneinfo.unwrap();
-    let was_held: i64 = before
-        .zones
-        .iter()
-        .flat_map(|zone| &zone.pagesets)
-        .map(|set| set.count)
-        .sum();
+    let was_held: i64 =
+        before.zones.iter().flat_map(|zone| &zone.pagesets).map(|set| set.count).sum();
     let blocks = BuddyInfo::parse(&read("buddyinfo")).unwrap();
     assert_eq!(free, blocks.rows.iter().map(|row| row.pages()).sum::<u64>());
-    let was_free: u64 = template
-        .pagetypeinfo
-        .unwrap()
-        .free
-        .iter()
-        .map(|row| pages_of(&row.blocks))
-        .sum();
+    let was_free: u64 =
+        template.pagetypeinfo.unwrap().free.iter().map(|row| pages_of(&row.blocks)).sum();
     assert_eq!(free as i64 + held, was_free as i64 + was_held - 308);
 }
 
 fn pages_of(blocks: &[Count]) -> u64 {
-    blocks
-        .iter()
-        .enumerate()
-        .map(|(order, count)| count.value << order)
-        .sum()
+    blocks.iter().enumerate().map(|(order, count)| count.value << order).sum()
 }
 
 #[test]
 fn the_report_tells_whose_each_field_is() {
-    let folder = recordings()
-        .into_iter()
-        .find(|f| f.ends_with("build-6.18-2cpu"))
-        .unwrap();
+    let folder = recordings().into_iter().find(|f| f.ends_with("build-6.18-2cpu")).unwrap();
     let template = snapshot(&folder, "before");
     let seeded = Seeded::of(&template, policy(&folder));
     let report = files(&seeded, &template).report;
     let vmstat = report.file("vmstat").unwrap();
-    for name in [
-        "nr_free_pages",
-        "nr_free_pages_blocks",
-        "pgalloc_normal",
-        "pgfree",
-        "numa_hit",
-    ] {
+    for name in ["nr_free_pages", "nr_free_pages_blocks", "pgalloc_normal", "pgfree", "numa_hit"] {
         assert!(vmstat.modelled.iter().any(|known| known == name), "{name}");
     }
-    for name in [
-        "pgfault",
-        "compact_stall",
-        "pgalloc_device",
-        "nr_zone_active_file",
-    ] {
+    for name in ["pgfault", "compact_stall", "pgalloc_device", "nr_zone_active_file"] {
         assert!(vmstat.copied.iter().any(|known| known == name), "{name}");
     }
     let fields = template.vmstat.unwrap().values.len();
@@ -185,58 +127,30 @@ fn the_report_tells_whose_each_field_is() {
     let zoneinfo = report.file("zoneinfo").unwrap();
     assert!(zoneinfo.modelled.contains(&"high_max".to_string()));
     assert!(zoneinfo.copied.contains(&"nr_mlock".to_string()));
-    assert!(
-        report
-            .to_string()
-            .lines()
-            .all(|line| line.chars().count() <= 100)
-    );
+    assert!(report.to_string().lines().all(|line| line.chars().count() <= 100));
 }
 
 #[test]
 fn without_a_snapshot_only_the_modelled_is_written() {
-    let folder = recordings()
-        .into_iter()
-        .find(|f| f.ends_with("numa-6.1-8cpu-2node"))
-        .unwrap();
+    let folder = recordings().into_iter().find(|f| f.ends_with("numa-6.1-8cpu-2node")).unwrap();
     let seeded = Seeded::of(&snapshot(&folder, "before"), policy(&folder));
     let files = files(&seeded, &Snapshot::default());
     let report = &files.report;
-    assert!(
-        report
-            .files
-            .iter()
-            .all(|file| file.remarks[0].starts_with("not in the snapshot"))
-    );
+    assert!(report.files.iter().all(|file| file.remarks[0].starts_with("not in the snapshot")));
     let vmstat = VmStat::parse(text(&files, "vmstat")).unwrap();
-    assert_eq!(
-        (vmstat.get("pgfree"), vmstat.get("pgfault")),
-        (Some(0), None)
-    );
+    assert_eq!((vmstat.get("pgfree"), vmstat.get("pgfault")), (Some(0), None));
     let zones = ZoneInfo::parse(text(&files, "zoneinfo")).unwrap();
     let dma = zones.zone(0, "DMA").unwrap();
-    assert_eq!(
-        (dma.start_pfn, dma.managed, dma.pagesets.len()),
-        (Some(1), 3840, 8)
-    );
+    assert_eq!((dma.start_pfn, dma.managed, dma.pagesets.len()), (Some(1), 3840, 8));
     let types = PageTypeInfo::parse(text(&files, "pagetypeinfo")).unwrap();
-    assert_eq!(
-        types.raw,
-        snapshot(&folder, "before").pagetypeinfo.unwrap().raw
-    );
+    assert_eq!(types.raw, snapshot(&folder, "before").pagetypeinfo.unwrap().raw);
     let nodes = NumaStat::parse(text(&files, "numastat")).unwrap().nodes;
-    assert_eq!(
-        nodes.iter().map(|node| node.node).collect::<Vec<_>>(),
-        [0, 1]
-    );
+    assert_eq!(nodes.iter().map(|node| node.node).collect::<Vec<_>>(), [0, 1]);
 }
 
 #[test]
 fn zones_and_types_beyond_the_twin_are_copied_and_named() {
-    let folder = recordings()
-        .into_iter()
-        .find(|f| f.ends_with("build-6.18-2cpu"))
-        .unwrap();
+    let folder = recordings().into_iter().find(|f| f.ends_with("build-6.18-2cpu")).unwrap();
     let mut template = snapshot(&folder, "before");
     let seeded = Seeded::of(&template, policy(&folder));
     let row = "Node 3, zone   Device".to_string() + &format!(" {}", u64::MAX).repeat(64) + " \n";
@@ -246,9 +160,7 @@ fn zones_and_types_beyond_the_twin_are_copied_and_named() {
     types.types.retain(|name| name != "HighAtomic");
     types.free.retain(|row| row.migratetype != "HighAtomic");
     let block = seeded.allocator.alloc(&Request::user(9)).unwrap();
-    seeded
-        .allocator
-        .seed_pageblock_type(block, MigrateType::HighAtomic);
+    seeded.allocator.seed_pageblock_type(block, MigrateType::HighAtomic);
     seeded.allocator.free(block, 9);
     seeded.allocator.drain_all();
     let files = files(&seeded, &template);
@@ -267,10 +179,7 @@ fn another_machine_is_refused() {
     let mut geometry = seeded.geometry();
     geometry.zones = &geometry.zones[1..];
     let error = Files::of(&seeded.allocator, &geometry, &template).unwrap_err();
-    assert!(
-        error.to_string().contains("not the same machine"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("not the same machine"), "{error}");
     let geometry = seeded.geometry();
     let file = tempfile::NamedTempFile::new().unwrap();
     let error = write_proc(&seeded.allocator, &geometry, &template, file.path()).unwrap_err();
@@ -280,16 +189,10 @@ fn another_machine_is_refused() {
 /// The counters that the files print are the allocator's own.
 #[test]
 fn counters_are_those_of_the_allocator() {
-    let folder = recordings()
-        .into_iter()
-        .find(|f| f.ends_with("numa-6.1-8cpu-2node"))
-        .unwrap();
+    let folder = recordings().into_iter().find(|f| f.ends_with("numa-6.1-8cpu-2node")).unwrap();
     let template = snapshot(&folder, "before");
     let seeded = Seeded::of(&template, policy(&folder));
-    let on_node_1 = Request {
-        node: Some(NodeId(1)),
-        ..Request::user(0)
-    };
+    let on_node_1 = Request { node: Some(NodeId(1)), ..Request::user(0) };
     for _ in 0..70 {
         seeded.allocator.alloc(&on_node_1).unwrap();
     }
@@ -298,22 +201,12 @@ fn counters_are_those_of_the_allocator() {
     for (at, desc) in seeded.zones.iter().enumerate() {
         let id = ZoneId(at as u8);
         let (node, name) = (u16::from(desc.node.0), desc.kind.name());
-        let (is, was) = (
-            zones.zone(node, name).unwrap(),
-            before.zone(node, name).unwrap(),
-        );
+        let (is, was) = (zones.zone(node, name).unwrap(), before.zone(node, name).unwrap());
         let other = seeded.allocator.event_count(id, EventItem::NumaOther);
-        assert_eq!(
-            is.counter("numa_other").unwrap(),
-            was.counter("numa_other").unwrap() + other
-        );
+        assert_eq!(is.counter("numa_other").unwrap(), was.counter("numa_other").unwrap() + other);
         let free = seeded.allocator.zone_count(id, ZoneItem::FreePages) as u64;
         assert_eq!((is.free, is.counter("nr_free_pages")), (free, Some(free)));
     }
-    let others = |zone: u8| {
-        seeded
-            .allocator
-            .event_count(ZoneId(zone), EventItem::NumaOther)
-    };
+    let others = |zone: u8| seeded.allocator.event_count(ZoneId(zone), EventItem::NumaOther);
     assert_eq!((0..seeded.zones.len() as u8).map(others).sum::<u64>(), 70);
 }

@@ -20,10 +20,7 @@ pub struct FileReport {
 
 impl FileReport {
     pub(super) fn new(file: &str) -> FileReport {
-        FileReport {
-            file: file.to_string(),
-            ..FileReport::default()
-        }
+        FileReport { file: file.to_string(), ..FileReport::default() }
     }
 
     pub(super) fn model(&mut self, field: &str) {

@@ -19,12 +19,9 @@ use crate::named::NamedPolicy;
 /// Folders of the bundled recordings.
 pub fn recordings() -> Vec<PathBuf> {
     let traces = Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces");
-    let entries = std::fs::read_dir(traces)
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
-    let mut folders: Vec<PathBuf> = entries
-        .filter(|path| path.join("zoneinfo.before").exists())
-        .collect();
+    let entries = std::fs::read_dir(traces).unwrap().map(|entry| entry.unwrap().path());
+    let mut folders: Vec<PathBuf> =
+        entries.filter(|path| path.join("zoneinfo.before").exists()).collect();
     folders.sort();
     folders
 }
@@ -66,27 +63,14 @@ impl Seeded {
         let cpus = populated[0].pagesets.len();
         let of_node = |cpu: usize| NodeId((cpu * usize::from(nodes) / cpus) as u8);
         let cpu_nodes: Vec<NodeId> = (0..cpus).map(of_node).collect();
-        let node = NodeDesc {
-            distance: [20; NODES_MAX],
-            cpus: (cpus / usize::from(nodes)) as u16,
-        };
+        let node = NodeDesc { distance: [20; NODES_MAX], cpus: (cpus / usize::from(nodes)) as u16 };
         let nodes = vec![node; usize::from(nodes)];
         let geometry = geometry(&zones, &cpu_nodes, &nodes);
         let allocator = Allocator::new(Seq::new(()), &geometry, policy).unwrap();
         for (at, zone) in populated.iter().enumerate() {
-            seed_zone(
-                &allocator,
-                ZoneId(at as u8),
-                zone,
-                snapshot.pagetypeinfo.as_ref().unwrap(),
-            );
+            seed_zone(&allocator, ZoneId(at as u8), zone, snapshot.pagetypeinfo.as_ref().unwrap());
         }
-        Seeded {
-            zones,
-            cpu_nodes,
-            nodes,
-            allocator,
-        }
+        Seeded { zones, cpu_nodes, nodes, allocator }
     }
 
     pub fn geometry(&self) -> Geometry<'_> {
@@ -173,10 +157,7 @@ fn seed_pageblocks(allocator: &Allocator<Seq<()>>, zone: &Zone, types: &PageType
     let row = types.block_row(zone.node, &zone.name).unwrap();
     let mut pfn = zone.start_pfn.unwrap();
     for (name, blocks) in types.types.iter().zip(&row.blocks) {
-        let t = MigrateType::ALL
-            .into_iter()
-            .find(|t| t.name() == name)
-            .unwrap();
+        let t = MigrateType::ALL.into_iter().find(|t| t.name() == name).unwrap();
         for _ in 0..*blocks {
             allocator.seed_pageblock_type(Pfn(pfn), t);
             pfn += 512;

@@ -25,9 +25,7 @@ pub fn buddyinfo(info: &BuddyInfo) -> String {
     let mut text = String::new();
     for row in &info.rows {
         put!(text, "Node {}, zone {:>8} ", row.node, row.zone);
-        row.blocks
-            .iter()
-            .for_each(|blocks| put!(text, "{blocks:>6} "));
+        row.blocks.iter().for_each(|blocks| put!(text, "{blocks:>6} "));
         text.push('\n');
     }
     text
@@ -52,22 +50,13 @@ pub fn pagetypeinfo(info: &PageTypeInfo) -> String {
         }
         let rows = || info.free.iter().filter(move |row| row.node == node);
         let orders = rows().map(|row| row.blocks.len()).max().unwrap_or(0);
-        put!(
-            text,
-            "\n{:<43} ",
-            "Free pages count per migrate type at order"
-        );
+        put!(text, "\n{:<43} ", "Free pages count per migrate type at order");
         (0..orders).for_each(|order| put!(text, "{order:>6} "));
         text.push('\n');
         for row in rows() {
             let (zone, migratetype) = (&row.zone, &row.migratetype);
-            put!(
-                text,
-                "Node {node:>4}, zone {zone:>8}, type {migratetype:>12} "
-            );
-            row.blocks
-                .iter()
-                .for_each(|count| put_count(&mut text, count));
+            put!(text, "Node {node:>4}, zone {zone:>8}, type {migratetype:>12} ");
+            row.blocks.iter().for_each(|count| put_count(&mut text, count));
             text.push('\n');
         }
         put!(text, "\n{:<23}", "Number of blocks type ");
@@ -75,9 +64,7 @@ pub fn pagetypeinfo(info: &PageTypeInfo) -> String {
         text.push('\n');
         for row in info.pageblocks.iter().filter(|row| row.node == node) {
             put!(text, "Node {node}, zone {:>8} ", row.zone);
-            row.blocks
-                .iter()
-                .for_each(|blocks| put!(text, "{blocks:>12} "));
+            row.blocks.iter().for_each(|blocks| put!(text, "{blocks:>12} "));
             text.push('\n');
         }
     }
@@ -92,10 +79,7 @@ fn put_count(text: &mut String, count: &Count) {
 /// Free blocks as `pagetypeinfo` counts them.
 #[must_use]
 pub fn count(blocks: u64) -> Count {
-    Count {
-        value: blocks.min(BLOCKS_COUNTED_MAX),
-        at_least: blocks >= BLOCKS_COUNTED_MAX,
-    }
+    Count { value: blocks.min(BLOCKS_COUNTED_MAX), at_least: blocks >= BLOCKS_COUNTED_MAX }
 }
 
 /// `/proc/zoneinfo`.

@@ -14,11 +14,7 @@ fn snapshots(name: &str) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     for folder in std::fs::read_dir(traces).unwrap() {
         for moment in ["before", "after"] {
-            let path = folder
-                .as_ref()
-                .unwrap()
-                .path()
-                .join(format!("{name}.{moment}"));
+            let path = folder.as_ref().unwrap().path().join(format!("{name}.{moment}"));
             if let Ok(text) = std::fs::read_to_string(&path) {
                 found.push((path, text));
             }
@@ -40,29 +36,20 @@ fn comes_back(name: &str, rebuild: impl Fn(&str) -> String) {
 
 #[test]
 fn buddyinfo_comes_back() {
-    comes_back("buddyinfo", |raw| {
-        text::buddyinfo(&BuddyInfo::parse(raw).unwrap())
-    });
+    comes_back("buddyinfo", |raw| text::buddyinfo(&BuddyInfo::parse(raw).unwrap()));
 }
 
 #[test]
 fn pagetypeinfo_comes_back() {
-    comes_back("pagetypeinfo", |raw| {
-        text::pagetypeinfo(&PageTypeInfo::parse(raw).unwrap())
-    });
+    comes_back("pagetypeinfo", |raw| text::pagetypeinfo(&PageTypeInfo::parse(raw).unwrap()));
 }
 
 #[test]
 fn zoneinfo_comes_back() {
-    comes_back("zoneinfo", |raw| {
-        text::zoneinfo(&ZoneInfo::parse(raw).unwrap())
-    });
+    comes_back("zoneinfo", |raw| text::zoneinfo(&ZoneInfo::parse(raw).unwrap()));
     let forms = snapshots("zoneinfo");
     let has = |piece: &str| forms.iter().any(|(_, text)| text.contains(piece));
-    assert!(
-        has("              high_min: ") && has("              high:  "),
-        "both forms"
-    );
+    assert!(has("              high_min: ") && has("              high:  "), "both forms");
 }
 
 #[test]
@@ -72,9 +59,7 @@ fn vmstat_comes_back() {
 
 #[test]
 fn numastat_comes_back() {
-    comes_back("numastat", |raw| {
-        text::numastat(&NumaStat::parse(raw).unwrap())
-    });
+    comes_back("numastat", |raw| text::numastat(&NumaStat::parse(raw).unwrap()));
 }
 
 #[test]
@@ -87,30 +72,14 @@ fn a_large_count_keeps_the_columns_of_a_kernel() {
         }],
         raw: String::new(),
     };
-    assert_eq!(
-        text::buddyinfo(&info),
-        "Node 12, zone   Normal      0 1234567      7 \n"
-    );
+    assert_eq!(text::buddyinfo(&info), "Node 12, zone   Normal      0 1234567      7 \n");
 }
 
 #[test]
 fn pagetypeinfo_stops_counting_at_100000() {
     let counts = [99_999, 100_000, 2_000_000].map(text::count);
-    let stopped = Count {
-        value: 100_000,
-        at_least: true,
-    };
-    assert_eq!(
-        counts,
-        [
-            Count {
-                value: 99_999,
-                at_least: false
-            },
-            stopped,
-            stopped
-        ]
-    );
+    let stopped = Count { value: 100_000, at_least: true };
+    assert_eq!(counts, [Count { value: 99_999, at_least: false }, stopped, stopped]);
     let info = PageTypeInfo {
         pageblock_order: Some(9),
         pageblock_pages: Some(512),
@@ -121,11 +90,7 @@ fn pagetypeinfo_stops_counting_at_100000() {
             migratetype: "Unmovable".to_string(),
             blocks: counts.to_vec(),
         }],
-        pageblocks: vec![BlockRow {
-            node: 0,
-            zone: "Normal".to_string(),
-            blocks: vec![212, 3144],
-        }],
+        pageblocks: vec![BlockRow { node: 0, zone: "Normal".to_string(), blocks: vec![212, 3144] }],
         raw: String::new(),
     };
     let expected = "Page block order: 9\nPages per block:  512\n\n\
@@ -134,10 +99,7 @@ fn pagetypeinfo_stops_counting_at_100000() {
         Number of blocks type     Unmovable      Movable \n\
         Node 0, zone   Normal          212         3144 \n";
     assert_eq!(text::pagetypeinfo(&info), expected);
-    assert_eq!(
-        text::pagetypeinfo(&PageTypeInfo::parse(expected).unwrap()),
-        expected
-    );
+    assert_eq!(text::pagetypeinfo(&PageTypeInfo::parse(expected).unwrap()), expected);
 }
 
 /// Rows as a running 6.18 printed them beside these counts of free blocks.

@@ -26,11 +26,7 @@ impl<P: Platform> View<'_, P> {
             let kinds: Vec<Option<ZoneKind>> = printed
                 .iter()
                 .filter(|zone| zone.node == old.node)
-                .map(|zone| {
-                    ZoneKind::ALL
-                        .into_iter()
-                        .find(|kind| kind.name() == zone.name)
-                })
+                .map(|zone| ZoneKind::ALL.into_iter().find(|kind| kind.name() == zone.name))
                 .collect();
             match self.zone(old.node, &old.name) {
                 Some(id) => zones.push(self.fill_zone(id, old, &kinds, &mut report)),
@@ -120,9 +116,7 @@ impl<P: Platform> View<'_, P> {
         let marks = self.allocator.marks(id);
         let boost = u64::from(self.allocator.boost(id));
         let mark = |pages: u32| u64::from(pages) + boost;
-        zone.free = self
-            .counter(&[id], "nr_free_pages")
-            .map_or(zone.free, |n| n.over(0));
+        zone.free = self.counter(&[id], "nr_free_pages").map_or(zone.free, |n| n.over(0));
         zone.boost = zone.boost.map(|_| boost);
         (zone.min, zone.low, zone.high) = (mark(marks.min), mark(marks.low), mark(marks.high));
         zone.promo = zone.promo.map(|_| mark(marks.promo));
@@ -133,9 +127,7 @@ impl<P: Platform> View<'_, P> {
                 report.model(name);
             }
         }
-        ["spanned", "present", "managed"]
-            .iter()
-            .for_each(|name| report.copy(name));
+        ["spanned", "present", "managed"].iter().for_each(|name| report.copy(name));
         if zone.cma.is_some() {
             report.copy("cma");
         }
@@ -146,15 +138,11 @@ impl<P: Platform> View<'_, P> {
         set.count = i64::from(size.count);
         set.high = i64::from(size.high);
         set.batch = i64::from(size.batch);
-        ["count", "high", "batch"]
-            .iter()
-            .for_each(|name| report.model(name));
+        ["count", "high", "batch"].iter().for_each(|name| report.model(name));
         if set.high_min.is_some() {
             set.high_min = Some(i64::from(size.high_min));
             set.high_max = Some(i64::from(size.high_max));
-            ["high_min", "high_max"]
-                .iter()
-                .for_each(|name| report.model(name));
+            ["high_min", "high_max"].iter().for_each(|name| report.model(name));
         }
         if set.stat_threshold.is_some() {
             set.stat_threshold = Some(i64::from(self.allocator.stat_threshold(id)));
@@ -164,9 +152,5 @@ impl<P: Platform> View<'_, P> {
 }
 
 fn blank_pageset(cpu: u32) -> PageSet {
-    PageSet {
-        cpu,
-        stat_threshold: Some(0),
-        ..PageSet::default()
-    }
+    PageSet { cpu, stat_threshold: Some(0), ..PageSet::default() }
 }

@@ -87,10 +87,7 @@ impl FreePlace<'_> {
             from = end;
         }
         slots.add_range(from, desc.start + desc.spanned, self.named);
-        Placed {
-            unplaced_pages: 0,
-            from_flags: true,
-        }
+        Placed { unplaced_pages: 0, from_flags: true }
     }
 
     /// The parts of a free block that hold no named page.
@@ -115,16 +112,8 @@ impl FreePlace<'_> {
             return MigrateType::of(u32::from(t));
         }
         let left = |t: MigrateType| counts.get(&(order, t as u8)).copied().unwrap_or(0);
-        let likely = [
-            MigrateType::Movable,
-            MigrateType::Unmovable,
-            MigrateType::Reclaimable,
-        ];
-        likely
-            .into_iter()
-            .rev()
-            .max_by_key(|&t| left(t))
-            .unwrap_or(MigrateType::Movable)
+        let likely = [MigrateType::Movable, MigrateType::Unmovable, MigrateType::Reclaimable];
+        likely.into_iter().rev().max_by_key(|&t| left(t)).unwrap_or(MigrateType::Movable)
     }
 
     fn seed<P: Platform>(&self, allocator: &Allocator<P>, pfn: u64, order: u8, t: MigrateType) {
@@ -176,10 +165,7 @@ fn free_counts(snapshot: &Snapshot, world: &World, zone: usize) -> FreeCounts {
     let desc = &world.zones[zone];
     let (node, name) = (u16::from(desc.node), desc.kind.name());
     let mut counts = FreeCounts::new();
-    let buddy = snapshot
-        .buddyinfo
-        .as_ref()
-        .and_then(|info| info.row(node, name));
+    let buddy = snapshot.buddyinfo.as_ref().and_then(|info| info.row(node, name));
     let types = snapshot.pagetypeinfo.as_ref();
     for order in 0..=MAX_ORDER {
         let total = buddy.and_then(|row| row.blocks.get(usize::from(order)).copied());

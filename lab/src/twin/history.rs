@@ -100,13 +100,8 @@ impl Place {
     fn unpack(word: u64) -> Place {
         match word & 7 {
             0 => Place::Unseen,
-            1 => Place::Allocated {
-                t: (word >> 3) as u8,
-            },
-            2 => Place::Freed {
-                cpu: (word >> 3) as u16,
-                free: (word >> 32) as u32,
-            },
+            1 => Place::Allocated { t: (word >> 3) as u8 },
+            2 => Place::Freed { cpu: (word >> 3) as u16, free: (word >> 32) as u32 },
             3 => Place::Refilled {
                 cpu: (word >> 3) as u16,
                 t: (word >> 19) as u8 & 7,
@@ -265,24 +260,14 @@ impl<'a> Historian<'a> {
 
     fn on_reclaimer(&mut self, node: u8, event: &Event) {
         let number = self.history.events;
-        let open = self
-            .history
-            .reclaim
-            .iter_mut()
-            .rev()
-            .find(|stretch| stretch.node == node);
+        let open = self.history.reclaim.iter_mut().rev().find(|stretch| stretch.node == node);
         match open {
             Some(stretch) if event.time_ns <= stretch.to_ns.saturating_add(RECLAIM_GAP_NS) => {
                 (stretch.to, stretch.to_ns) = (number, event.time_ns);
             }
             _ => {
                 let (from, to, to_ns) = (number, number, event.time_ns);
-                self.history.reclaim.push(Stretch {
-                    node,
-                    from,
-                    to,
-                    to_ns,
-                });
+                self.history.reclaim.push(Stretch { node, from, to, to_ns });
             }
         }
     }
@@ -306,17 +291,17 @@ impl<'a> Historian<'a> {
         self.touched_blocks[page >> PAGEBLOCK_ORDER] = true;
         let place = Place::unpack(self.places[page]);
         let next = match event.kind {
-            Kind::PageAlloc {
-                order, migratetype, ..
-            } => self.on_alloc(event, (pfn, zone), place, order, migratetype),
+            Kind::PageAlloc { order, migratetype, .. } => {
+                self.on_alloc(event, (pfn, zone), place, order, migratetype)
+            }
             Kind::PageFree { order, .. } => self.on_free(event, (pfn, zone), place, order),
             Kind::PageFreeBatched { .. } => self.on_batched(event, place),
-            Kind::ZoneLocked {
-                order, migratetype, ..
-            } => self.on_zone_locked(event, (pfn, zone), place, order, migratetype),
-            Kind::PcpuDrain {
-                order, migratetype, ..
-            } => self.on_drain(event, (pfn, zone), place, order, migratetype),
+            Kind::ZoneLocked { order, migratetype, .. } => {
+                self.on_zone_locked(event, (pfn, zone), place, order, migratetype)
+            }
+            Kind::PcpuDrain { order, migratetype, .. } => {
+                self.on_drain(event, (pfn, zone), place, order, migratetype)
+            }
             _ => place,
         };
         self.places[page] = next.pack();
@@ -344,32 +329,26 @@ impl<'a> Historian<'a> {
         let history = &mut self.history;
         let world = self.world;
         let policy = self.policy;
-        self.runs
-            .on_event(number, event, zone, |ended| match ended {
-                Ended::Refill(run, for_alloc) => {
-                    let single = for_alloc && is_direct(world, policy, &run);
-                    if single {
-                        if let Some(last) = history.direct_allocs.last_mut() {
-                            *last = true;
-                        }
-                    } else if run.order == 0 {
-                        let first = history
-                            .first_refills
-                            .entry((run.cpu, run.zone))
-                            .or_default();
-                        if first.blocks == 0 {
-                            first.blocks = run.blocks;
-                        }
+        self.runs.on_event(number, event, zone, |ended| match ended {
+            Ended::Refill(run, for_alloc) => {
+                let single = for_alloc && is_direct(world, policy, &run);
+                if single {
+                    if let Some(last) = history.direct_allocs.last_mut() {
+                        *last = true;
+                    }
+                } else if run.order == 0 {
+                    let first = history.first_refills.entry((run.cpu, run.zone)).or_default();
+                    if first.blocks == 0 {
+                        first.blocks = run.blocks;
                     }
                 }
-                Ended::Drain(drain) => {
-                    if !drain.after_free {
-                        history
-                            .ticks
-                            .push((drain.event, drain.cpu, drain.zone, drain.pages));
-                    }
+            }
+            Ended::Drain(drain) => {
+                if !drain.after_free {
+                    history.ticks.push((drain.event, drain.cpu, drain.zone, drain.pages));
                 }
-            });
+            }
+        });
     }
 
     fn on_alloc(
@@ -381,9 +360,7 @@ impl<'a> Historian<'a> {
         t: u8,
     ) -> Place {
         self.history.direct_allocs.push(false);
-        self.history
-            .interleavers
-            .on_alloc(event, self.world.zones[zone].node);
+        self.history.interleavers.on_alloc(event, self.world.zones[zone].node);
         let list = t.min(2);
         match place {
             Place::Unseen if self.is_cached(order) => {
@@ -446,24 +423,15 @@ impl<'a> Historian<'a> {
         }
         self.history.frees.push(note);
         self.history.explained_frees.1 += 1;
-        let first = self
-            .history
-            .first_refills
-            .entry((event.cpu, zone))
-            .or_default();
+        let first = self.history.first_refills.entry((event.cpu, zone)).or_default();
         if first.blocks == 0 {
             first.frees_before += 1;
         }
-        Place::Freed {
-            cpu: event.cpu,
-            free,
-        }
+        Place::Freed { cpu: event.cpu, free }
     }
 
     fn is_in_refill(&self, cpu: u16, zone: usize) -> bool {
-        self.runs
-            .open_refill(usize::from(cpu))
-            .is_some_and(|run| run.zone == zone)
+        self.runs.open_refill(usize::from(cpu)).is_some_and(|run| run.zone == zone)
     }
 
     fn on_batched(&mut self, event: &Event, place: Place) -> Place {
@@ -492,11 +460,7 @@ impl<'a> Historian<'a> {
             self.history.lists.entry(key).or_default().ran_empty = true;
         }
         let _ = pfn;
-        Place::Refilled {
-            cpu: event.cpu,
-            t: t.min(2),
-            event: self.history.events - 1,
-        }
+        Place::Refilled { cpu: event.cpu, t: t.min(2), event: self.history.events - 1 }
     }
 
     fn on_drain(
@@ -529,9 +493,7 @@ impl<'a> Historian<'a> {
     }
 
     fn know_block(&mut self, zone: usize, pfn: u64, t: u8) {
-        self.history
-            .block_types
-            .insert((zone, pfn >> PAGEBLOCK_ORDER), t);
+        self.history.block_types.insert((zone, pfn >> PAGEBLOCK_ORDER), t);
     }
 
     fn is_cached(&self, order: u8) -> bool {
@@ -568,10 +530,7 @@ impl<'a> Historian<'a> {
         refills.sort_unstable();
         history.sort_out_unseen(&refills);
         for (pfn, _, t) in &mut history.in_use {
-            let zone = self
-                .world
-                .zone_of(*pfn)
-                .expect("pages in use lie in a zone");
+            let zone = self.world.zone_of(*pfn).expect("pages in use lie in a zone");
             let block = history.block_types.get(&(zone, *pfn >> PAGEBLOCK_ORDER));
             *t = block.copied().unwrap_or(1);
         }
@@ -586,10 +545,7 @@ impl History {
         let found = std::mem::take(&mut self.unseen_at_refill);
         for (event, cpu, page, t) in found {
             let after = refills.partition_point(|&(c, first, _)| (c, first) <= (cpu, event));
-            let run = after
-                .checked_sub(1)
-                .map(|at| refills[at])
-                .filter(|run| run.0 == cpu);
+            let run = after.checked_sub(1).map(|at| refills[at]).filter(|run| run.0 == cpu);
             match run {
                 Some((_, _, true)) => self.refills_unseen.push(event),
                 _ => self.unseen_at_refill.push((event, cpu, page, t)),

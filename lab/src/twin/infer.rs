@@ -70,10 +70,7 @@ impl Twin {
     /// The recording cannot be read, or has no zoneinfo.
     pub fn of(recording: Recording, policy: Policy) -> Result<Twin, TwinError> {
         let world = World::of(&recording)?;
-        let snapshot_ns = (
-            snapshot_time(&recording, "before"),
-            snapshot_time(&recording, "after"),
-        );
+        let snapshot_ns = (snapshot_time(&recording, "before"), snapshot_time(&recording, "after"));
         let (history, kept, faults) = read_history(&recording, &world, &policy)?;
         let mut twin = Twin {
             recording,
@@ -178,9 +175,7 @@ impl Twin {
         self.align_to_snapshot(&mut assumptions)?;
         let ticks = self.find_ticks(&assumptions)?;
         for tick in &ticks {
-            assumptions
-                .ticks
-                .extend(tick.times_ns.iter().map(|&at| (at, tick.cpu)));
+            assumptions.ticks.extend(tick.times_ns.iter().map(|&at| (at, tick.cpu)));
         }
         assumptions.ticks.sort_unstable();
         let aligned = assumptions.offsets.clone();
@@ -197,10 +192,7 @@ impl Twin {
         assumptions.offsets = summed(&aligned, &settled(&settling));
         let late = self.replay_with(self.policy, Placement::Recorded, &assumptions)?;
         if !late.unseen_early.is_empty() {
-            let early = Assumptions {
-                unseen: late.unseen_early.clone(),
-                ..assumptions.clone()
-            };
+            let early = Assumptions { unseen: late.unseen_early.clone(), ..assumptions.clone() };
             if self.agreement(&early)? > agreeing(&self.sequences(&late.ledger)) {
                 assumptions = early;
             }
@@ -233,9 +225,7 @@ impl Twin {
                     assumptions.offsets.insert(key, off);
                 }
                 if set.high != i64::from(high) && set.high > 0 {
-                    assumptions
-                        .high_offsets
-                        .insert(key, set.high - i64::from(high));
+                    assumptions.high_offsets.insert(key, set.high - i64::from(high));
                 }
             }
         }
@@ -255,23 +245,12 @@ impl Twin {
             let without = end.caches.get(&(cpu, zone)).map_or(0, |cache| cache.1);
             let size = replay.allocator().pcp(ZoneId(zone as u8), CpuId(cpu)).size;
             let range = (size.high_min, size.high_max);
-            let started = replay
-                .start
-                .caches
-                .iter()
-                .find(|c| (c.cpu, c.zone) == (cpu, zone));
+            let started = replay.start.caches.iter().find(|c| (c.cpu, c.zone) == (cpu, zone));
             let (first, batch) = (started.map_or(0, |cache| cache.high), size.batch);
             if let Ok(printed) = u32::try_from(printed)
                 && printed != without
             {
-                let limit = LimitAtEnd {
-                    printed,
-                    without,
-                    first,
-                    batch,
-                    range,
-                    at_ns,
-                };
+                let limit = LimitAtEnd { printed, without, first, batch, range, at_ns };
                 limits.insert((cpu, zone), limit);
             }
         }
@@ -282,21 +261,13 @@ impl Twin {
         self.each_event(|event| times.push(event.time_ns))?;
         let time_of = |event: u64| times.get(event as usize).copied().unwrap_or(0);
         let start_ns = self.history.window_ns.0;
-        Ok(ticks::infer(
-            &self.observed.accounts,
-            &limits,
-            start_ns,
-            &time_of,
-        ))
+        Ok(ticks::infer(&self.observed.accounts, &limits, start_ns, &time_of))
     }
 
     /// A twin as it was when the last snapshot was read, or at the end.
     #[must_use]
     pub fn glimpse_after(&self, replay: &Replay<'_>) -> Glimpse {
-        let last = replay
-            .glimpses
-            .get(1)
-            .filter(|_| self.snapshot_ns.0.is_some());
+        let last = replay.glimpses.get(1).filter(|_| self.snapshot_ns.0.is_some());
         last.cloned().unwrap_or_else(|| replay.glimpse())
     }
 
@@ -304,11 +275,8 @@ impl Twin {
     /// nearby that makes most of the cache's later sequences agree is taken.
     fn nudge(&self, assumptions: &mut Assumptions) -> Result<(), TraceError> {
         let best = self.scores(assumptions)?;
-        let wrong: Vec<(u16, usize)> = best
-            .iter()
-            .filter(|(_, score)| !score.1)
-            .map(|(&key, _)| key)
-            .collect();
+        let wrong: Vec<(u16, usize)> =
+            best.iter().filter(|(_, score)| !score.1).map(|(&key, _)| key).collect();
         let mut best: BTreeMap<(u16, usize), (i64, i64)> =
             wrong.iter().map(|key| (*key, (best[key].0, 0))).collect();
         if wrong.is_empty() {
@@ -336,25 +304,13 @@ impl Twin {
     }
 
     /// By CPU and zone: elements of sequences that agree, and whether all do.
-    fn scores(
-        &self,
-        assumptions: &Assumptions,
-    ) -> Result<Scores, TraceError> {
+    fn scores(&self, assumptions: &Assumptions) -> Result<Scores, TraceError> {
         let replay = self.replay_with(self.policy, Placement::Recorded, assumptions)?;
         let mut scores = BTreeMap::new();
         for sequence in self.sequences(&replay.ledger) {
-            let zone = self
-                .world
-                .zones
-                .iter()
-                .position(|zone| zone.name() == sequence.zone);
-            let score = scores
-                .entry((sequence.cpu, zone.unwrap_or(0)))
-                .or_insert((0, true));
-            *score = (
-                score.0 + sequence.likeness(),
-                score.1 && sequence.is_identical(),
-            );
+            let zone = self.world.zones.iter().position(|zone| zone.name() == sequence.zone);
+            let score = scores.entry((sequence.cpu, zone.unwrap_or(0))).or_insert((0, true));
+            *score = (score.0 + sequence.likeness(), score.1 && sequence.is_identical());
         }
         Ok(scores)
     }
@@ -362,11 +318,7 @@ impl Twin {
     /// Elements of sequences that agree.
     fn agreement(&self, assumptions: &Assumptions) -> Result<i64, TraceError> {
         let replay = self.replay_with(self.policy, Placement::Recorded, assumptions)?;
-        Ok(self
-            .sequences(&replay.ledger)
-            .iter()
-            .map(Sequence::likeness)
-            .sum())
+        Ok(self.sequences(&replay.ledger).iter().map(Sequence::likeness).sum())
     }
 
     /// Refills and drains beside the kernel's.
@@ -381,13 +333,8 @@ impl Twin {
     pub fn largest_batch(&self) -> u32 {
         let accounts = self.observed.accounts.values();
         let moved = accounts.flat_map(|account| {
-            let refills = account
-                .refills
-                .iter()
-                .map(|refill| refill.blocks << refill.order);
-            refills
-                .chain(account.drains.iter().map(|drain| drain.pages))
-                .collect::<Vec<u32>>()
+            let refills = account.refills.iter().map(|refill| refill.blocks << refill.order);
+            refills.chain(account.drains.iter().map(|drain| drain.pages)).collect::<Vec<u32>>()
         });
         let batch = (0..self.world.zones.len()).map(|zone| self.world.limits(zone, &self.policy).0);
         moved.chain(batch).max().unwrap_or(1)
@@ -396,18 +343,11 @@ impl Twin {
     /// Pages in each cache at the end: CPU, zone, printed count and limit.
     #[must_use]
     pub fn printed_caches(&self) -> Vec<(u16, usize, i64, i64)> {
-        let after = self
-            .recording
-            .after
-            .as_ref()
-            .and_then(|snapshot| snapshot.zoneinfo.as_ref());
+        let after = self.recording.after.as_ref().and_then(|snapshot| snapshot.zoneinfo.as_ref());
         let mut rows = Vec::new();
         for (zone, desc) in self.world.zones.iter().enumerate() {
             let info = after.and_then(|info| info.zone(u16::from(desc.node), desc.kind.name()));
-            for set in info
-                .map(|info| info.pagesets.as_slice())
-                .unwrap_or_default()
-            {
+            for set in info.map(|info| info.pagesets.as_slice()).unwrap_or_default() {
                 rows.push((set.cpu as u16, zone, set.count, set.high));
             }
         }
@@ -430,9 +370,7 @@ fn agreeing(sequences: &[Sequence]) -> i64 {
 fn snapshot_time(recording: &Recording, when: &str) -> Option<u64> {
     let text = recording.extra("snapshots")?;
     let name = format!("zoneinfo.{when}");
-    let line = text
-        .lines()
-        .find(|line| line.split_whitespace().next() == Some(name.as_str()))?;
+    let line = text.lines().find(|line| line.split_whitespace().next() == Some(name.as_str()))?;
     line.split_whitespace().nth(4)?.parse().ok()
 }
 
@@ -452,23 +390,16 @@ fn moved_counts(
     assumptions: &Assumptions,
     moved: &[(u16, usize, i64, bool)],
 ) -> Vec<(u16, usize, i64, bool)> {
-    let agrees = |key| {
-        moved
-            .iter()
-            .any(|&(cpu, zone, _, ok)| (cpu, zone) == key && ok)
-    };
+    let agrees = |key| moved.iter().any(|&(cpu, zone, _, ok)| (cpu, zone) == key && ok);
     let offsets = assumptions.offsets.iter().filter(|(_, pages)| **pages != 0);
-    offsets
-        .map(|(&key, &pages)| (key.0, key.1, pages, agrees(key)))
-        .collect()
+    offsets.map(|(&key, &pages)| (key.0, key.1, pages, agrees(key))).collect()
 }
 
 /// Offsets that made the first drain agree; the others say nothing and are dropped.
 fn settled(settling: &Settling) -> BTreeMap<(u16, usize), i64> {
     let moved = settling.moved();
     let good = moved.into_iter().filter(|&(.., agrees)| agrees);
-    good.map(|(cpu, zone, pages, _)| ((cpu, zone), pages))
-        .collect()
+    good.map(|(cpu, zone, pages, _)| ((cpu, zone), pages)).collect()
 }
 
 /// Faults that are told one by one.

@@ -56,10 +56,7 @@ impl Account {
     /// Base pages refilled.
     #[must_use]
     pub fn refilled_pages(&self) -> u64 {
-        self.refills
-            .iter()
-            .map(|refill| u64::from(refill.blocks) << refill.order)
-            .sum()
+        self.refills.iter().map(|refill| u64::from(refill.blocks) << refill.order).sum()
     }
 
     /// Base pages drained.
@@ -98,10 +95,7 @@ impl Ledger {
 
     /// Accounts of a zone.
     pub fn of_zone(&self, zone: usize) -> impl Iterator<Item = &Account> {
-        self.accounts
-            .iter()
-            .filter(move |((_, z), _)| *z == zone)
-            .map(|(_, account)| account)
+        self.accounts.iter().filter(move |((_, z), _)| *z == zone).map(|(_, account)| account)
     }
 }
 
@@ -281,9 +275,7 @@ impl Listener for Tally {
             Event::Merge { .. } => totals.merges += 1,
             Event::Split { .. } => totals.splits += 1,
             Event::PcpBusy { .. } => totals.pcp_busy += 1,
-            Event::Refill {
-                order, got_blocks, ..
-            } => {
+            Event::Refill { order, got_blocks, .. } => {
                 let pages = u64::from(got_blocks) << order;
                 totals.refills += 1;
                 totals.refilled_pages += pages;
@@ -292,12 +284,7 @@ impl Listener for Tally {
                 self.hold(pages);
                 self.recent.push(event);
             }
-            Event::Drain {
-                pages,
-                left_pages,
-                cause,
-                ..
-            } => {
+            Event::Drain { pages, left_pages, cause, .. } => {
                 totals.drained(u64::from(pages), left_pages, cause);
                 self.hold(u64::from(pages));
                 self.recent.push(event);

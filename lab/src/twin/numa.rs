@@ -49,11 +49,7 @@ impl Interleavers {
     #[must_use]
     pub fn found(&self) -> Vec<(i32, u64)> {
         let pages = |(&pid, task): (&i32, &Task)| (pid, task.pages);
-        self.tasks
-            .iter()
-            .map(pages)
-            .filter(|&(pid, _)| self.is_interleaving(pid))
-            .collect()
+        self.tasks.iter().map(pages).filter(|&(pid, _)| self.is_interleaving(pid)).collect()
     }
 }
 

@@ -57,12 +57,7 @@ impl<'a> Observer<'a> {
         match event.kind {
             Kind::PageAlloc { .. } => self.allocs += 1,
             Kind::PageFree { order, .. } => {
-                let note = self
-                    .history
-                    .frees
-                    .get(self.frees)
-                    .copied()
-                    .unwrap_or_default();
+                let note = self.history.frees.get(self.frees).copied().unwrap_or_default();
                 self.frees += 1;
                 let to_zone = note.went_to_zone() || !is_cached(self.policy, order);
                 if let Some(zone) = zone.filter(|_| to_zone) {
@@ -74,10 +69,7 @@ impl<'a> Observer<'a> {
             _ => {}
         }
         let Some(zone) = zone else { return };
-        let direct = self
-            .allocs
-            .checked_sub(1)
-            .and_then(|at| self.history.direct_allocs.get(at));
+        let direct = self.allocs.checked_sub(1).and_then(|at| self.history.direct_allocs.get(at));
         let direct = direct.copied().unwrap_or(false);
         let (policy, ledger) = (self.policy, &mut self.ledger);
         self.runs.on_event(number, event, zone, |ended| {
@@ -89,8 +81,7 @@ impl<'a> Observer<'a> {
     #[must_use]
     pub fn finish(mut self) -> Ledger {
         let (policy, ledger) = (self.policy, &mut self.ledger);
-        self.runs
-            .finish(|ended| enter(ledger, policy, ended, false));
+        self.runs.finish(|ended| enter(ledger, policy, ended, false));
         self.ledger
     }
 }
@@ -106,13 +97,7 @@ fn enter(ledger: &mut Ledger, policy: &Policy, ended: Ended, direct: bool) {
             }
             let migratetype = run.migratetype.min(2);
             let (event, order, blocks) = (run.event, run.order, run.blocks);
-            account.refills.push(RefillEntry {
-                event,
-                order,
-                migratetype,
-                blocks,
-                high: 0,
-            });
+            account.refills.push(RefillEntry { event, order, migratetype, blocks, high: 0 });
         }
         Ended::Drain(run) => {
             let entry = DrainEntry {

@@ -26,9 +26,7 @@ pub struct Slots {
 
 impl Default for Slots {
     fn default() -> Slots {
-        Slots {
-            by_order: (0..=MAX_ORDER).map(|_| Room::default()).collect(),
-        }
+        Slots { by_order: (0..=MAX_ORDER).map(|_| Room::default()).collect() }
     }
 }
 
@@ -61,10 +59,7 @@ impl Slots {
         let room = &mut self.by_order[usize::from(order)];
         let whole = match apart {
             true => room.clear.pop_first(),
-            false => room
-                .beside_free
-                .pop_first()
-                .or_else(|| room.clear.pop_first()),
+            false => room.beside_free.pop_first().or_else(|| room.clear.pop_first()),
         };
         if let Some(pfn) = whole {
             self.flag_buddy(pfn, order, apart);
@@ -80,15 +75,10 @@ impl Slots {
         for larger in order + 1..=MAX_ORDER {
             let room = &mut self.by_order[usize::from(larger)];
             // Room that must be split anyway goes first.
-            let found = room
-                .beside_free
-                .pop_first()
-                .or_else(|| room.clear.pop_first());
+            let found = room.beside_free.pop_first().or_else(|| room.clear.pop_first());
             let Some(pfn) = found else { continue };
             for half in (order..larger).rev() {
-                self.by_order[usize::from(half)]
-                    .clear
-                    .insert(pfn + (1 << half));
+                self.by_order[usize::from(half)].clear.insert(pfn + (1 << half));
             }
             return Some(pfn);
         }
@@ -126,15 +116,10 @@ mod tests {
         }
         for &(pfn, order) in &taken {
             assert_eq!(pfn & ((1 << order) - 1), 0, "aligned");
-            assert!(
-                !taken.contains(&(pfn ^ (1 << order), order)),
-                "no pair: {taken:?}"
-            );
+            assert!(!taken.contains(&(pfn ^ (1 << order), order)), "no pair: {taken:?}");
         }
-        let mut pages: Vec<u64> = taken
-            .iter()
-            .flat_map(|&(pfn, order)| pfn..pfn + (1 << order))
-            .collect();
+        let mut pages: Vec<u64> =
+            taken.iter().flat_map(|&(pfn, order)| pfn..pfn + (1 << order)).collect();
         pages.sort_unstable();
         let before = pages.len();
         pages.dedup();

@@ -4,9 +4,9 @@
 use pageyard::{CpuId, ZoneId};
 use pageyard_trace::error::TraceError;
 
+use super::infer::Twin;
 use super::replay::Placement;
 use super::score::Sequence;
-use super::infer::Twin;
 
 /// A cache of the twin at the event at which a sequence parts.
 struct Moment {
@@ -43,11 +43,7 @@ pub fn give(twin: &Twin, sequences: &mut [Sequence]) -> Result<(), TraceError> {
 }
 
 /// One more replay that looks at each cache right before its event.
-fn look(
-    twin: &Twin,
-    sequences: &[Sequence],
-    moments: &mut [Moment],
-) -> Result<(), TraceError> {
+fn look(twin: &Twin, sequences: &[Sequence], moments: &mut [Moment]) -> Result<(), TraceError> {
     let mut replay = twin.begin(twin.policy, Placement::Recorded);
     let (mut number, mut next) = (0u64, 0);
     twin.each_event(|event| {

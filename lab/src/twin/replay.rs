@@ -212,9 +212,7 @@ impl<'a> Replay<'a> {
 
     /// Forgets what was counted so far.
     pub fn forget_totals(&mut self) {
-        self.allocator
-            .platform()
-            .listener(|tally| *tally = Tally::default());
+        self.allocator.platform().listener(|tally| *tally = Tally::default());
         self.ledger = Ledger::default();
     }
 
@@ -245,17 +243,11 @@ impl<'a> Replay<'a> {
                 let limit = self.allocator.pcp_limit(id, CpuId(cpu));
                 glimpse.caches.insert((cpu, zone), (pages, limit));
             }
-            glimpse
-                .free
-                .push(self.allocator.zone_count(id, ZoneItem::FreePages));
+            glimpse.free.push(self.allocator.zone_count(id, ZoneItem::FreePages));
             let of_order =
                 |order| MigrateType::ALL.map(|t| self.allocator.free_blocks(id, order, t));
-            glimpse
-                .free_blocks
-                .push((0..=MAX_ORDER).map(of_order).collect());
-            glimpse
-                .counters
-                .push(EVENT_ITEMS.map(|item| self.allocator.event_count(id, item)));
+            glimpse.free_blocks.push((0..=MAX_ORDER).map(of_order).collect());
+            glimpse.counters.push(EVENT_ITEMS.map(|item| self.allocator.event_count(id, item)));
         }
         glimpse
     }
@@ -298,8 +290,7 @@ impl<'a> Replay<'a> {
             self.reclaim.pop();
             for (zone, desc) in self.world.zones.iter().enumerate() {
                 if desc.node == node {
-                    self.allocator
-                        .set_reclaim_active(ZoneId(zone as u8), active);
+                    self.allocator.set_reclaim_active(ZoneId(zone as u8), active);
                 }
             }
         }
@@ -341,31 +332,16 @@ impl<'a> Replay<'a> {
             return;
         }
         match event.kind {
-            Kind::PageAlloc {
-                pfn,
-                order,
-                migratetype,
-                gfp,
-            } => {
+            Kind::PageAlloc { pfn, order, migratetype, gfp } => {
                 let direct = self.history.direct_allocs.get(self.allocs).copied();
                 self.allocs += 1;
                 if pfn != PFN_NONE {
-                    let asked = Asked {
-                        pfn,
-                        order,
-                        migratetype,
-                        gfp,
-                    };
+                    let asked = Asked { pfn, order, migratetype, gfp };
                     self.on_alloc(event, asked, direct.unwrap_or(false));
                 }
             }
             Kind::PageFree { pfn, order } => {
-                let note = self
-                    .history
-                    .frees
-                    .get(self.frees)
-                    .copied()
-                    .unwrap_or_default();
+                let note = self.history.frees.get(self.frees).copied().unwrap_or_default();
                 self.frees += 1;
                 let pending = Pending { pfn, order, note };
                 match note.is_batched() {
@@ -419,10 +395,7 @@ impl<'a> Replay<'a> {
         self.allocator.platform().forget_failures();
         match result {
             Ok(twin) => {
-                let record = self
-                    .world
-                    .page(twin.0)
-                    .expect("the twin allocates in its zones");
+                let record = self.world.page(twin.0).expect("the twin allocates in its zones");
                 self.oddities.same_page +=
                     u64::from(self.was[record] & !NEVER_AGAIN == page as u32 + 1);
                 self.oddities.comparable += 1;
@@ -455,8 +428,7 @@ impl<'a> Replay<'a> {
             return;
         }
         let mut left = Vec::with_capacity(run.len());
-        self.allocator
-            .visit_pcp(zone, cpu, list, |pfn| left.push(pfn.0));
+        self.allocator.visit_pcp(zone, cpu, list, |pfn| left.push(pfn.0));
         if left.len() + 1 != run.len() {
             return;
         }
@@ -477,10 +449,7 @@ impl<'a> Replay<'a> {
         let in_use = self.names[page] != 0 && self.names[page] & IS_FREE == 0;
         if free.note.has_unseen_alloc() && !in_use {
             let known = self.unseen.get(&(page as u32 + 1)).map(|&(_, cpu)| cpu);
-            let t = free
-                .note
-                .list_type()
-                .map_or(MigrateType::Unmovable, type_of_number);
+            let t = free.note.list_type().map_or(MigrateType::Unmovable, type_of_number);
             self.take_unseen(page as u32 + 1, known.unwrap_or(event.cpu), t);
             self.allocator.platform().run_on(CpuId(event.cpu));
         }
@@ -494,10 +463,7 @@ impl<'a> Replay<'a> {
             self.oddities.unknown_frees += 1;
             return;
         };
-        let state = self
-            .allocator
-            .inspect(Pfn(twin))
-            .expect("names lie in zones");
+        let state = self.allocator.inspect(Pfn(twin)).expect("names lie in zones");
         let mut free = free;
         if state.order < free.order {
             // Allocated again without an event, larger: compaction hands blocks over directly.
@@ -506,28 +472,19 @@ impl<'a> Replay<'a> {
         } else if state.order > free.order {
             // The kernel split the block after it was allocated: its parts are freed one by one.
             self.oddities.split_frees += 1;
-            self.allocator
-                .seed_allocated(Pfn(twin), free.order, state.migratetype);
+            self.allocator.seed_allocated(Pfn(twin), free.order, state.migratetype);
         }
         let record = self.world.page(twin).expect("names lie in zones");
-        let t = free
-            .note
-            .list_type()
-            .map_or(state.migratetype, type_of_number);
+        let t = free.note.list_type().map_or(state.migratetype, type_of_number);
         if let Some(list) = self.allocator.list_of(free.order, t) {
             let zone = self.world.zone_of(twin).unwrap_or(0);
             *self.last_use_of(event.cpu, zone, list) = self.event - 1;
         }
-        let never_again = if free.note.is_never_seen_again() {
-            NEVER_AGAIN
-        } else {
-            0
-        };
+        let never_again = if free.note.is_never_seen_again() { NEVER_AGAIN } else { 0 };
         self.was[record] = (page as u32 + 1) | never_again;
         self.names[page] = name | IS_FREE;
         if free.note.leaves_unseen() && self.placement == Placement::Recorded {
-            self.unseen
-                .insert(page as u32 + 1, (record as u32, event.cpu));
+            self.unseen.insert(page as u32 + 1, (record as u32, event.cpu));
         }
         if free.note.went_to_zone() {
             self.allocator.platform().fail_next_pcp_try();
@@ -568,9 +525,7 @@ impl<'a> Replay<'a> {
             return;
         }
         for _ in 0..UNSEEN_IN_A_ROW_MAX {
-            let head = self
-                .allocator
-                .pcp_head(ZoneId(zone as u8), CpuId(cpu), list);
+            let head = self.allocator.pcp_head(ZoneId(zone as u8), CpuId(cpu), list);
             let Some(record) = head.and_then(|head| self.world.page(head.0)) else {
                 return;
             };
@@ -607,8 +562,7 @@ impl<'a> Replay<'a> {
         self.unseen_log.push((self.event - 1, cpu, was, t as u8));
         let list = self.allocator.list_of(0, t).unwrap_or(0);
         let early = *self.last_use_of(cpu, zone, list) + 1;
-        self.unseen_early
-            .push((early.min(self.event - 1), cpu, was, t as u8));
+        self.unseen_early.push((early.min(self.event - 1), cpu, was, t as u8));
         self.oddities.unseen_allocs += 1;
         self.allocator.platform().run_on(CpuId(cpu));
         let mut taken = [Pfn(0)];
@@ -624,11 +578,7 @@ impl<'a> Replay<'a> {
 
     fn pfn_of(&self, record: usize) -> u64 {
         let zones = &self.world.zones;
-        let zone = zones
-            .iter()
-            .rev()
-            .find(|zone| zone.base <= record)
-            .expect("a record");
+        let zone = zones.iter().rev().find(|zone| zone.base <= record).expect("a record");
         zone.start + (record - zone.base) as u64
     }
 
@@ -739,10 +689,7 @@ fn reclaim_switches(history: &History) -> Vec<(u64, u8, bool)> {
         .reclaim
         .iter()
         .flat_map(|stretch| {
-            [
-                (stretch.from, stretch.node, true),
-                (stretch.to + 1, stretch.node, false),
-            ]
+            [(stretch.from, stretch.node, true), (stretch.to + 1, stretch.node, false)]
         })
         .collect();
     switches.sort_unstable_by(|a, b| b.cmp(a));
@@ -761,32 +708,13 @@ struct Asked {
 fn enter(ledger: &mut Ledger, allocator: &Allocator<Seq<Tally>>, event: u64, what: CoreEvent) {
     let here = pageyard::Platform::cpu(allocator.platform()).0;
     match what {
-        CoreEvent::Refill {
-            zone,
-            cpu,
-            order,
-            list,
-            got_blocks,
-            ..
-        } => {
+        CoreEvent::Refill { zone, cpu, order, list, got_blocks, .. } => {
             let migratetype = if list < 12 { list % 3 } else { list - 12 };
             let high = allocator.pcp_limit(zone, cpu);
-            let entry = RefillEntry {
-                event,
-                order,
-                migratetype,
-                blocks: got_blocks,
-                high,
-            };
+            let entry = RefillEntry { event, order, migratetype, blocks: got_blocks, high };
             ledger.account(cpu.0, zone_index(zone)).refills.push(entry);
         }
-        CoreEvent::Drain {
-            zone,
-            cpu,
-            pages,
-            left_pages,
-            cause,
-        } => {
+        CoreEvent::Drain { zone, cpu, pages, left_pages, cause } => {
             let ticked = !matches!(cause, DrainCause::Limit | DrainCause::FreeHigh);
             let drains = &mut ledger.account(cpu.0, zone_index(zone)).drains;
             let emptied = left_pages == 0;
@@ -796,12 +724,7 @@ fn enter(ledger: &mut Ledger, allocator: &Allocator<Seq<Tally>>, event: u64, wha
                     last.pages += pages;
                     last.emptied = emptied;
                 }
-                _ => drains.push(DrainEntry {
-                    event,
-                    pages,
-                    emptied,
-                    ticked,
-                }),
+                _ => drains.push(DrainEntry { event, pages, emptied, ticked }),
             }
         }
         CoreEvent::Direct { zone, order } => {

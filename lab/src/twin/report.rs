@@ -7,11 +7,11 @@ use pageyard::{EventItem, Policy, preset};
 use pageyard_trace::error::TraceError;
 use serde::Serialize;
 
+use super::infer::Twin;
 use super::ledger::Ledger;
 use super::reasons;
 use super::replay::{Glimpse, Oddities, Placement, Replay};
 use super::score::{Row, Sequence, flow_rows};
-use super::infer::Twin;
 
 /// How many batches of one size the kernel and the twin moved.
 #[derive(Clone, Debug, Serialize, PartialEq, Eq)]
@@ -79,11 +79,7 @@ impl TwinReport {
     /// Sequences identical, and all.
     #[must_use]
     pub fn sequences_identical(&self) -> (usize, usize) {
-        let identical = self
-            .sequences
-            .iter()
-            .filter(|sequence| sequence.is_identical())
-            .count();
+        let identical = self.sequences.iter().filter(|sequence| sequence.is_identical()).count();
         (identical, self.sequences.len())
     }
 }
@@ -144,8 +140,7 @@ fn free_rows(
     let info = |snapshot: &Option<pageyard_trace::snapshot::Snapshot>, zone: usize| {
         let desc = &twin.world.zones[zone];
         let info = snapshot.as_ref()?.zoneinfo.as_ref()?;
-        info.zone(u16::from(desc.node), desc.kind.name())
-            .map(|zone| zone.free as i64)
+        info.zone(u16::from(desc.node), desc.kind.name()).map(|zone| zone.free as i64)
     };
     for (zone, desc) in twin.world.zones.iter().enumerate() {
         let predicted = match replay.glimpses.first() {
@@ -158,13 +153,7 @@ fn free_rows(
         let printed = before.zip(after).map(|(before, after)| after - before);
         let observed = printed.unwrap_or(by_events);
         let values = (observed as f64, predicted as f64, 0.0);
-        rows.push(Row::new(
-            "change of free pages",
-            desc.name(),
-            None,
-            values,
-            slack,
-        ));
+        rows.push(Row::new("change of free pages", desc.name(), None, values, slack));
         if observed != by_events {
             apart.push(format!(
                 "{}: free pages changed by {observed} between the snapshots, by {by_events} over \
@@ -190,29 +179,18 @@ const NUMA: [(&str, EventItem); 6] = [
 /// says was allocated and the twin did not is added to the local hits, and said.
 fn numa_rows(twin: &Twin, end: &Glimpse, slack: f64, apart: &mut Vec<String>) -> Vec<Row> {
     let stats = |snapshot: &Option<pageyard_trace::snapshot::Snapshot>| {
-        snapshot
-            .as_ref()
-            .and_then(|snapshot| snapshot.numastat.clone())
+        snapshot.as_ref().and_then(|snapshot| snapshot.numastat.clone())
     };
     let (Some(before), Some(after)) = (stats(&twin.recording.before), stats(&twin.recording.after))
     else {
         return Vec::new();
     };
     let count = |node: u8, item: EventItem| -> f64 {
-        let zones = twin
-            .world
-            .zones
-            .iter()
-            .enumerate()
-            .filter(|(_, zone)| zone.node == node);
-        zones
-            .map(|(zone, _)| end.counters[zone][item as usize] as f64)
-            .sum()
+        let zones = twin.world.zones.iter().enumerate().filter(|(_, zone)| zone.node == node);
+        zones.map(|(zone, _)| end.counters[zone][item as usize] as f64).sum()
     };
     let missing = bulk_pages(twin, end);
-    let local: f64 = (0..twin.world.nodes as u8)
-        .map(|n| count(n, EventItem::NumaLocal))
-        .sum();
+    let local: f64 = (0..twin.world.nodes as u8).map(|n| count(n, EventItem::NumaLocal)).sum();
     if missing != 0.0 {
         apart.push(format!(
             "vmstat counts {missing:+.0} pages allocated beyond the events (bulk allocations, and \
@@ -223,9 +201,7 @@ fn numa_rows(twin: &Twin, end: &Glimpse, slack: f64, apart: &mut Vec<String>) ->
     for node in 0..twin.world.nodes as u8 {
         for (name, item) in NUMA {
             let of = |stat: &pageyard_trace::snapshot::NumaStat| {
-                stat.node(u16::from(node))
-                    .and_then(|stat| stat.get(name))
-                    .unwrap_or(0) as f64
+                stat.node(u16::from(node)).and_then(|stat| stat.get(name)).unwrap_or(0) as f64
             };
             let share = match item {
                 EventItem::NumaHit | EventItem::NumaLocal if local > 0.0 => {
@@ -247,19 +223,11 @@ fn numa_rows(twin: &Twin, end: &Glimpse, slack: f64, apart: &mut Vec<String>) ->
 fn bulk_pages(twin: &Twin, end: &Glimpse) -> f64 {
     let sum = |snapshot: &Option<pageyard_trace::snapshot::Snapshot>| {
         let stat = snapshot.as_ref()?.vmstat.as_ref()?;
-        let kinds = [
-            "pgalloc_dma",
-            "pgalloc_dma32",
-            "pgalloc_normal",
-            "pgalloc_movable",
-        ];
+        let kinds = ["pgalloc_dma", "pgalloc_dma32", "pgalloc_normal", "pgalloc_movable"];
         Some(kinds.iter().filter_map(|name| stat.get(name)).sum::<u64>() as f64)
     };
-    let allocated: u64 = end
-        .counters
-        .iter()
-        .map(|zone| zone[EventItem::PagesAllocated as usize])
-        .sum();
+    let allocated: u64 =
+        end.counters.iter().map(|zone| zone[EventItem::PagesAllocated as usize]).sum();
     match (sum(&twin.recording.before), sum(&twin.recording.after)) {
         (Some(before), Some(after)) => after - before - allocated as f64,
         _ => 0.0,
@@ -277,24 +245,12 @@ fn cache_rows(twin: &Twin, end: &Glimpse, slack: f64) -> Vec<Row> {
         let set = desc.pagesets.get(usize::from(cpu));
         let before = set.map_or(0.0, |set| set.count as f64);
         let values = (count as f64, f64::from(pages), before);
-        let mut row = Row::new(
-            "pages in cache at end",
-            desc.name(),
-            Some(cpu),
-            values,
-            slack,
-        );
+        let mut row = Row::new("pages in cache at end", desc.name(), Some(cpu), values, slack);
         row.scored = false;
         rows.push(row);
         let before = set.map_or(0.0, |set| set.high as f64);
         let values = (high as f64, f64::from(limit), before);
-        let mut row = Row::new(
-            "limit of cache at end",
-            desc.name(),
-            Some(cpu),
-            values,
-            slack,
-        );
+        let mut row = Row::new("limit of cache at end", desc.name(), Some(cpu), values, slack);
         row.scored = false;
         rows.push(row);
     }
@@ -307,9 +263,7 @@ fn cache_rows(twin: &Twin, end: &Glimpse, slack: f64) -> Vec<Row> {
 fn block_rows(twin: &Twin, replay: &Replay<'_>, end: &Glimpse) -> Vec<Row> {
     let mut rows = Vec::new();
     let types = |snapshot: &Option<pageyard_trace::snapshot::Snapshot>| {
-        snapshot
-            .as_ref()
-            .and_then(|snapshot| snapshot.pagetypeinfo.clone())
+        snapshot.as_ref().and_then(|snapshot| snapshot.pagetypeinfo.clone())
     };
     let (before, after) = (types(&twin.recording.before), types(&twin.recording.after));
     let _ = replay;
@@ -319,10 +273,7 @@ fn block_rows(twin: &Twin, replay: &Replay<'_>, end: &Glimpse) -> Vec<Row> {
                 let printed = |info: &Option<pageyard_trace::snapshot::PageTypeInfo>| {
                     let info = info.as_ref()?;
                     let row = info.free_row(u16::from(desc.node), desc.kind.name(), t.name())?;
-                    row.blocks
-                        .get(order)
-                        .filter(|count| !count.at_least)
-                        .map(|c| c.value as f64)
+                    row.blocks.get(order).filter(|count| !count.at_least).map(|c| c.value as f64)
                 };
                 let (Some(was), Some(is)) = (printed(&before), printed(&after)) else {
                     continue;
@@ -344,10 +295,7 @@ fn sizes(twin: &Twin, predicted: &Ledger) -> Vec<SizeCount> {
     let mut counts: BTreeMap<(&'static str, usize, u32), (u64, u64)> = BTreeMap::new();
     let mut add = |ledger: &Ledger, is_observed: bool| {
         for (&(_, zone), account) in &ledger.accounts {
-            let refills = account
-                .refills
-                .iter()
-                .map(|r| ("refill", r.blocks << r.order));
+            let refills = account.refills.iter().map(|r| ("refill", r.blocks << r.order));
             let drains = account.drains.iter().map(|d| ("drain", d.pages));
             for (what, pages) in refills.chain(drains) {
                 let slot = counts.entry((what, zone, pages)).or_default();
@@ -365,13 +313,7 @@ fn sizes(twin: &Twin, predicted: &Ledger) -> Vec<SizeCount> {
         .into_iter()
         .map(|((what, zone, pages), (observed, predicted))| {
             let zone = twin.world.zones[zone].name();
-            SizeCount {
-                what,
-                zone,
-                pages,
-                observed,
-                predicted,
-            }
+            SizeCount { what, zone, pages, observed, predicted }
         })
         .collect()
 }
@@ -399,9 +341,8 @@ fn inferred(twin: &Twin, replay: &Replay<'_>) -> Vec<String> {
         ));
     }
     for (pid, pages) in twin.history.interleavers.found() {
-        lines.push(format!(
-            "task {pid} interleaves: its {pages} user pages change node one by one"
-        ));
+        lines
+            .push(format!("task {pid} interleaves: its {pages} user pages change node one by one"));
     }
     lines.extend(odd_lines(&replay.oddities, twin.history.failed_allocs));
     lines
@@ -451,26 +392,11 @@ fn tick_lines(twin: &Twin) -> Vec<String> {
 
 fn odd_lines(odd: &Oddities, failed: u64) -> Vec<String> {
     let notes = [
-        (
-            odd.unseen_allocs,
-            "allocations left no event and were placed by the order of the lists",
-        ),
-        (
-            odd.unknown_frees,
-            "frees of pages that the twin never had were passed over",
-        ),
-        (
-            odd.split_frees,
-            "blocks were freed with another order than they were allocated with",
-        ),
-        (
-            odd.reused_names,
-            "pages were allocated again without a free in between",
-        ),
-        (
-            failed,
-            "allocations failed on the recorded kernel and were not replayed",
-        ),
+        (odd.unseen_allocs, "allocations left no event and were placed by the order of the lists"),
+        (odd.unknown_frees, "frees of pages that the twin never had were passed over"),
+        (odd.split_frees, "blocks were freed with another order than they were allocated with"),
+        (odd.reused_names, "pages were allocated again without a free in between"),
+        (failed, "allocations failed on the recorded kernel and were not replayed"),
         (odd.failed, "requests failed on the twin"),
     ];
     notes

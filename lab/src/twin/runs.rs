@@ -72,9 +72,7 @@ impl Runs {
     /// No run is under way.
     #[must_use]
     pub fn new(cpus: usize) -> Runs {
-        Runs {
-            cpus: vec![Cpu::default(); cpus],
-        }
+        Runs { cpus: vec![Cpu::default(); cpus] }
     }
 
     /// A refill of the task on this CPU whose allocation is still to come.
@@ -99,12 +97,7 @@ impl Runs {
             ended(Ended::Drain(drain));
         }
         match event.kind {
-            Kind::ZoneLocked {
-                pfn,
-                order,
-                migratetype,
-                ..
-            } => {
+            Kind::ZoneLocked { pfn, order, migratetype, .. } => {
                 let open = &mut cpu.refill[context];
                 let same = |run: &Refill| {
                     (run.order, run.migratetype, run.zone) == (order, migratetype, zone)
@@ -139,14 +132,7 @@ impl Runs {
                     let number = cpu.freed_last.unwrap_or(number);
                     let (cpu, pid) = (event.cpu, event.pid);
                     let pages = 1 << order;
-                    let drain = Drain {
-                        cpu,
-                        zone,
-                        pages,
-                        event: number,
-                        pid,
-                        after_free,
-                    };
+                    let drain = Drain { cpu, zone, pages, event: number, pid, after_free };
                     if let Some(before) = open.replace(drain) {
                         ended(Ended::Drain(before));
                     }

@@ -108,10 +108,8 @@ impl Sequence {
 pub fn flow_rows(world: &World, observed: &Ledger, predicted: &Ledger, slack: f64) -> Vec<Row> {
     let mut rows = Vec::new();
     type Pages = fn(&Account) -> u64;
-    let pages: [(&str, Pages); 2] = [
-        ("refilled pages", Account::refilled_pages),
-        ("drained pages", Account::drained_pages),
-    ];
+    let pages: [(&str, Pages); 2] =
+        [("refilled pages", Account::refilled_pages), ("drained pages", Account::drained_pages)];
     for (zone, desc) in world.zones.iter().enumerate() {
         for (quantity, of) in pages {
             let sum = |ledger: &Ledger| ledger.of_zone(zone).map(of).sum::<u64>() as f64;
@@ -134,12 +132,8 @@ pub fn flow_rows(world: &World, observed: &Ledger, predicted: &Ledger, slack: f6
 #[must_use]
 pub fn sequences(world: &World, observed: &Ledger, predicted: &Ledger) -> Vec<Sequence> {
     let mut found = Vec::new();
-    let mut keys: Vec<(u16, usize)> = observed
-        .accounts
-        .keys()
-        .chain(predicted.accounts.keys())
-        .copied()
-        .collect();
+    let mut keys: Vec<(u16, usize)> =
+        observed.accounts.keys().chain(predicted.accounts.keys()).copied().collect();
     keys.sort_unstable();
     keys.dedup();
     let empty = Account::default();
@@ -151,11 +145,7 @@ pub fn sequences(world: &World, observed: &Ledger, predicted: &Ledger) -> Vec<Se
             found.push(refill_sequence(zone.clone(), key.0, &o.refills, &p.refills));
         }
         let live = |drains: &[DrainEntry]| -> Vec<DrainEntry> {
-            drains
-                .iter()
-                .copied()
-                .filter(|drain| !drain.ticked)
-                .collect()
+            drains.iter().copied().filter(|drain| !drain.ticked).collect()
         };
         let (od, pd) = (live(&o.drains), live(&p.drains));
         if !od.is_empty() || !pd.is_empty() {
@@ -176,11 +166,7 @@ fn refill_sequence(
         let types = o.order > pageyard::COSTLY_ORDER || o.migratetype == p.migratetype;
         types && (o.order, o.blocks) == (p.order, p.blocks)
     };
-    let agree = observed
-        .iter()
-        .zip(predicted)
-        .take_while(|(o, p)| same(o, p))
-        .count();
+    let agree = observed.iter().zip(predicted).take_while(|(o, p)| same(o, p)).count();
     let tell = |entry: &RefillEntry| {
         format!(
             "{} blocks of order {}, type {}, at event {}",
@@ -214,18 +200,10 @@ fn drain_sequence(
     predicted: &[DrainEntry],
 ) -> Sequence {
     let same = |o: &DrainEntry, p: &DrainEntry| p.emptied || o.pages == p.pages;
-    let agree = observed
-        .iter()
-        .zip(predicted)
-        .take_while(|(o, p)| same(o, p))
-        .count();
+    let agree = observed.iter().zip(predicted).take_while(|(o, p)| same(o, p)).count();
     let excused = predicted.iter().take(agree).filter(|p| p.emptied).count();
     let tell = |entry: &DrainEntry| {
-        let emptied = if entry.emptied {
-            ", emptying the cache"
-        } else {
-            ""
-        };
+        let emptied = if entry.emptied { ", emptying the cache" } else { "" };
         format!("{} pages at event {}{emptied}", entry.pages, entry.event)
     };
     let (observed_len, predicted_len) = (observed.len(), predicted.len());

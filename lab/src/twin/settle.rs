@@ -32,45 +32,28 @@ pub struct Settling {
 
 /// Event of the first drain that a free caused; none is "after the end".
 fn first_drain(account: Option<&Account>) -> u64 {
-    let drains = account
-        .map(|account| account.drains.as_slice())
-        .unwrap_or_default();
-    drains
-        .iter()
-        .find(|drain| !drain.ticked)
-        .map_or(u64::MAX, |drain| drain.event)
+    let drains = account.map(|account| account.drains.as_slice()).unwrap_or_default();
+    drains.iter().find(|drain| !drain.ticked).map_or(u64::MAX, |drain| drain.event)
 }
 
 impl Settling {
     /// Offsets to try next.
     #[must_use]
     pub fn offsets(&self) -> BTreeMap<(u16, usize), i64> {
-        self.ranges
-            .iter()
-            .map(|(&key, range)| (key, range.now))
-            .collect()
+        self.ranges.iter().map(|(&key, range)| (key, range.now)).collect()
     }
 
     /// Takes what the kernel did and what the twin did with the offsets tried last; true if
     /// another try is wanted.
     pub fn learn(&mut self, observed: &Ledger, predicted: &Ledger) -> bool {
         let mut again = false;
-        let keys: BTreeSet<(u16, usize)> = observed
-            .accounts
-            .keys()
-            .chain(predicted.accounts.keys())
-            .copied()
-            .collect();
+        let keys: BTreeSet<(u16, usize)> =
+            observed.accounts.keys().chain(predicted.accounts.keys()).copied().collect();
         for key in keys {
             let target = first_drain(observed.accounts.get(&key));
             let got = first_drain(predicted.accounts.get(&key));
-            let fresh = Range {
-                low: -OFFSET_MAX,
-                high: OFFSET_MAX,
-                now: 0,
-                settled: false,
-                moved: false,
-            };
+            let fresh =
+                Range { low: -OFFSET_MAX, high: OFFSET_MAX, now: 0, settled: false, moved: false };
             let range = self.ranges.entry(key).or_insert(fresh);
             again |= range.step(got, target);
         }
@@ -81,13 +64,8 @@ impl Settling {
     /// the kernel's event.
     #[must_use]
     pub fn moved(&self) -> Vec<(u16, usize, i64, bool)> {
-        let moved = self
-            .ranges
-            .iter()
-            .filter(|(_, range)| range.moved && range.now != 0);
-        moved
-            .map(|(&(cpu, zone), range)| (cpu, zone, range.now, range.settled))
-            .collect()
+        let moved = self.ranges.iter().filter(|(_, range)| range.moved && range.now != 0);
+        moved.map(|(&(cpu, zone), range)| (cpu, zone, range.now, range.settled)).collect()
     }
 }
 

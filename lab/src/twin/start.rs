@@ -91,12 +91,7 @@ pub fn build<P: Platform>(
         let mut slots = Slots::default();
         let desc = &world.zones[zone];
         slots.add_range(desc.start, desc.start + desc.spanned, &named);
-        let place = FreePlace {
-            world,
-            history,
-            zone,
-            named: &named,
-        };
+        let place = FreePlace { world, history, zone, named: &named };
         let placed = place.fill(allocator, before, &mut slots);
         report.unplaced_pages += placed.unplaced_pages;
         from_flags += usize::from(placed.from_flags);
@@ -112,9 +107,7 @@ pub fn build<P: Platform>(
 
 fn is_whole(world: &World, pfn: u64, order: u8) -> bool {
     pfn & ((1 << order) - 1) == 0
-        && world
-            .zone_of(pfn)
-            .is_some_and(|zone| world.zones[zone].holds(pfn + (1 << order) - 1))
+        && world.zone_of(pfn).is_some_and(|zone| world.zones[zone].holds(pfn + (1 << order) - 1))
 }
 
 /// What each per-CPU list is seeded with: pages that were seen to come out of it, and as many
@@ -192,11 +185,8 @@ const LIKELY: [(u8, u8); 12] = [
 /// Spreads pages that no event shows over the lists that were never seen to run empty. Returns
 /// blocks by order and type, and the pages for which no list is left.
 fn fill_open_lists(lists: &[(&ListKey, &FirstList)], pages: u32) -> (BTreeMap<(u8, u8), u32>, u32) {
-    let ran_empty = |slot: (u8, u8)| {
-        lists
-            .iter()
-            .any(|(key, first)| (key.2, key.3) == slot && first.ran_empty)
-    };
+    let ran_empty =
+        |slot: (u8, u8)| lists.iter().any(|(key, first)| (key.2, key.3) == slot && first.ran_empty);
     let mut fills = BTreeMap::new();
     let mut left = pages;
     for slot in LIKELY.into_iter().filter(|&slot| !ran_empty(slot)) {
@@ -246,22 +236,14 @@ fn set_states<P: Platform>(
         let zone = ZoneId(cache.zone as u8);
         let cpu = CpuId(cache.cpu);
         let now = allocator.pcp(zone, cpu).size;
-        let shift = assumptions
-            .high_offsets
-            .get(&(cache.cpu, cache.zone))
-            .copied()
-            .unwrap_or(0);
+        let shift = assumptions.high_offsets.get(&(cache.cpu, cache.zone)).copied().unwrap_or(0);
         let auto = allocator.policy().pcp_high == PcpHigh::Auto;
         cache.high = if auto { u32::try_from(set.high + shift).unwrap_or(0) } else { now.high };
         cache.alloc_factor = first_alloc_factor(history, cache.cpu, cache.zone, now.batch);
         allocator.set_pcp_state(
             zone,
             cpu,
-            PcpSize {
-                high: cache.high,
-                alloc_factor: cache.alloc_factor,
-                ..now
-            },
+            PcpSize { high: cache.high, alloc_factor: cache.alloc_factor, ..now },
         );
     }
 }

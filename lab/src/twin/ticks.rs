@@ -61,21 +61,13 @@ pub fn infer(
             continue;
         };
         let steps = steps(account, limit, times);
-        let phases = steps
-            .iter()
-            .flat_map(|step| phases_after(step.at_ns, start_ns, limit.at_ns));
+        let phases = steps.iter().flat_map(|step| phases_after(step.at_ns, start_ns, limit.at_ns));
         let hit = phases
             .map(|first| every_second(first, limit.at_ns))
             .find(|ticks| !ticks.is_empty() && end_with(&steps, ticks, limit) == limit.printed);
         if let Some(times_ns) = hit {
             let (printed, without) = (limit.printed, limit.without);
-            found.push(Tick {
-                times_ns,
-                cpu,
-                zone,
-                printed,
-                without,
-            });
+            found.push(Tick { times_ns, cpu, zone, printed, without });
         }
     }
     found
@@ -94,16 +86,8 @@ fn steps(account: &Account, limit: &LimitAtEnd, times: &dyn Fn(u64) -> u64) -> V
     let mut steps = Vec::new();
     for refill in &account.refills {
         // A refill of order 0 is as large as the rise, unless it was cut short.
-        let rise = if refill.order == 0 {
-            refill.blocks
-        } else {
-            limit.batch
-        };
-        steps.push(Step {
-            at_ns: times(refill.event),
-            before,
-            rise,
-        });
+        let rise = if refill.order == 0 { refill.blocks } else { limit.batch };
+        steps.push(Step { at_ns: times(refill.event), before, rise });
         before += rise;
     }
     steps
@@ -116,10 +100,7 @@ fn phases_after(at_ns: u64, start_ns: u64, end_ns: u64) -> Option<u64> {
 }
 
 fn every_second(first: u64, end_ns: u64) -> Vec<u64> {
-    (0..)
-        .map(|n| first + n * TICK_NS)
-        .take_while(|&at| at < end_ns)
-        .collect()
+    (0..).map(|n| first + n * TICK_NS).take_while(|&at| at < end_ns).collect()
 }
 
 /// The limit at the end if these ticks happened.
@@ -143,21 +124,9 @@ mod tests {
 
     #[test]
     fn a_phase_is_found_where_the_limit_comes_out() {
-        let refill = |event| RefillEntry {
-            event,
-            order: 0,
-            migratetype: 1,
-            blocks: 2016,
-            high: 0,
-        };
+        let refill = |event| RefillEntry { event, order: 0, migratetype: 1, blocks: 2016, high: 0 };
         let refills = vec![refill(10), refill(20), refill(30)];
-        let accounts = BTreeMap::from([(
-            (0, 2),
-            Account {
-                refills,
-                ..Account::default()
-            },
-        )]);
+        let accounts = BTreeMap::from([((0, 2), Account { refills, ..Account::default() })]);
         let printed = (22_016 - (22_016 >> 3)) + 2016;
         let limit = LimitAtEnd {
             printed,

@@ -110,22 +110,9 @@ impl World {
             zone.base = pages;
             pages += zone.spanned as usize;
         }
-        let nodes = zones
-            .iter()
-            .map(|zone| usize::from(zone.node) + 1)
-            .max()
-            .unwrap_or(1);
-        let cpus = zones
-            .iter()
-            .map(|zone| zone.pagesets.len())
-            .max()
-            .unwrap_or(1)
-            .max(1);
-        let number = |key: &str| {
-            recording
-                .sysctl(key)
-                .and_then(|text| text.trim().parse().ok())
-        };
+        let nodes = zones.iter().map(|zone| usize::from(zone.node) + 1).max().unwrap_or(1);
+        let cpus = zones.iter().map(|zone| zone.pagesets.len()).max().unwrap_or(1).max(1);
+        let number = |key: &str| recording.sysctl(key).and_then(|text| text.trim().parse().ok());
         let mut world = World {
             zones,
             cpu_nodes: Vec::new(),
@@ -226,10 +213,7 @@ impl World {
     }
 
     fn cpus_of(&self, node: u8) -> usize {
-        self.cpu_nodes
-            .iter()
-            .filter(|&&home| home == NodeId(node))
-            .count()
+        self.cpu_nodes.iter().filter(|&&home| home == NodeId(node)).count()
     }
 
     /// Limits of a cache of a zone under a policy: batch, lowest and highest limit.
@@ -243,11 +227,7 @@ impl World {
         let local = self.cpus_of(desc.node);
         let cpus = if local == 0 { self.cpus() } else { local } as u32;
         let (min, max) = watermark::pcp_limits(&policy, desc.managed, desc.marks.low, cpus);
-        (
-            watermark::batch_with_fraction(&policy, desc.managed),
-            min,
-            max,
-        )
+        (watermark::batch_with_fraction(&policy, desc.managed), min, max)
     }
 
     /// Gives an allocator the marks, reserves and limits of this machine under its own policy.
@@ -309,9 +289,7 @@ fn zone_of(zone: &ZoneInfoZone) -> Option<WorldZone> {
         *slot = word(*pages);
     }
     Some(WorldZone {
-        node: u8::try_from(zone.node)
-            .ok()
-            .filter(|&node| usize::from(node) < NODES_MAX)?,
+        node: u8::try_from(zone.node).ok().filter(|&node| usize::from(node) < NODES_MAX)?,
         kind: kind_of(&zone.name)?,
         start: zone.start_pfn?,
         spanned: zone.spanned,
@@ -331,13 +309,8 @@ fn zone_of(zone: &ZoneInfoZone) -> Option<WorldZone> {
 /// Pages of the last-level cache that one CPU may call its own: the size of its highest cache
 /// that holds data over the CPUs that share it.
 fn cache_slice(recording: &Recording) -> Option<u32> {
-    let data = recording
-        .caches
-        .iter()
-        .filter(|cache| cache.kind != "Instruction");
-    let last = data
-        .filter(|cache| cache.cpu == 0)
-        .max_by_key(|cache| cache.level)?;
+    let data = recording.caches.iter().filter(|cache| cache.kind != "Instruction");
+    let last = data.filter(|cache| cache.cpu == 0).max_by_key(|cache| cache.level)?;
     let sharers = last.shared.len().max(1) as u64;
     u32::try_from(last.bytes / sharers / 4096).ok()
 }
@@ -347,12 +320,7 @@ fn node_cpu_lists(text: &str) -> Vec<(u8, Vec<usize>)> {
     text.lines()
         .filter_map(|line| {
             let mut words = line.split_whitespace();
-            let node = words
-                .next()?
-                .trim_end_matches(':')
-                .strip_prefix("node")?
-                .parse()
-                .ok()?;
+            let node = words.next()?.trim_end_matches(':').strip_prefix("node")?.parse().ok()?;
             let list = words.find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
             Some((node, cpu_list(list)))
         })

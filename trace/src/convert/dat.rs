@@ -47,13 +47,7 @@ pub(super) struct DatSink {
 impl DatSink {
     pub(super) fn new() -> io::Result<DatSink> {
         let spool = tempfile::tempfile()?;
-        Ok(DatSink {
-            spool,
-            spooled: 0,
-            cpus: BTreeMap::new(),
-            record: Vec::new(),
-            last_ns: 0,
-        })
+        Ok(DatSink { spool, spooled: 0, cpus: BTreeMap::new(), record: Vec::new(), last_ns: 0 })
     }
 
     fn put_page(&mut self, cpu: u16, page: &[u8]) -> io::Result<()> {
@@ -74,28 +68,21 @@ impl DatSink {
         for cpu in &numbers {
             let writer = self.cpus.get_mut(cpu).and_then(|cpu| cpu.writer.take());
             if let Some(page) = writer.and_then(PageWriter::finish) {
-                self.put_page(*cpu, &page)
-                    .map_err(|error| error.to_string())?;
+                self.put_page(*cpu, &page).map_err(|error| error.to_string())?;
             }
         }
         let count = numbers.last().map_or(1, |last| usize::from(*last) + 1);
         let empty = Cpu::default();
-        let cpus: Vec<&Cpu> = (0..count)
-            .map(|cpu| self.cpus.get(&(cpu as u16)).unwrap_or(&empty))
-            .collect();
-        let bytes: Vec<u64> = cpus
-            .iter()
-            .map(|cpu| (cpu.pages.len() * PAGE_BYTES) as u64)
-            .collect();
+        let cpus: Vec<&Cpu> =
+            (0..count).map(|cpu| self.cpus.get(&(cpu as u16)).unwrap_or(&empty)).collect();
+        let bytes: Vec<u64> =
+            cpus.iter().map(|cpu| (cpu.pages.len() * PAGE_BYTES) as u64).collect();
         let head = head(recording, comms, &cpus);
         let encoded = head.encode(&bytes).map_err(|error| error.to_string())?;
-        out.write_all(&encoded.bytes)
-            .map_err(|error| error.to_string())?;
+        out.write_all(&encoded.bytes).map_err(|error| error.to_string())?;
         let mut page = vec![0; PAGE_BYTES];
         for at in cpus.iter().flat_map(|cpu| &cpu.pages) {
-            self.spool
-                .read_exact_at(&mut page, *at)
-                .map_err(|error| error.to_string())?;
+            self.spool.read_exact_at(&mut page, *at).map_err(|error| error.to_string())?;
             out.write_all(&page).map_err(|error| error.to_string())?;
         }
         Ok(())
@@ -117,9 +104,7 @@ impl Sink for DatSink {
         self.last_ns = time_ns;
         let cpu = self.cpus.entry(event.cpu).or_default();
         cpu.events += 1;
-        let writer = cpu
-            .writer
-            .get_or_insert_with(|| PageWriter::new(PAGE_BYTES));
+        let writer = cpu.writer.get_or_insert_with(|| PageWriter::new(PAGE_BYTES));
         // Records of our own formats have at most 40 bytes: they fit every page.
         let full = writer.push(time_ns, &self.record);
         let full = full.map_err(|bytes| io::Error::other(format!("a record of {bytes} bytes")))?;
@@ -137,12 +122,10 @@ impl Sink for DatSink {
 }
 
 fn head(recording: &Recording, comms: &[(i32, &str)], cpus: &[&Cpu]) -> Head {
-    let systems = formats::systems()
-        .into_iter()
-        .map(|(name, formats)| System {
-            name: name.to_string(),
-            formats: formats.into_iter().map(String::into_bytes).collect(),
-        });
+    let systems = formats::systems().into_iter().map(|(name, formats)| System {
+        name: name.to_string(),
+        formats: formats.into_iter().map(String::into_bytes).collect(),
+    });
     let mut cmdlines = Vec::new();
     for (pid, comm) in comms.iter().filter(|(pid, _)| *pid > 0) {
         let line: String = comm.chars().filter(|c| *c != '\n').collect();

@@ -92,12 +92,9 @@ fn compaction_fields(name: &str) -> &'static [(&'static str, &'static str, usize
     match name.trim_start_matches("mm_compaction_") {
         "begin" => &[(A8, "zone_start", 8), (A8, "zone_end", 8)],
         "end" => &[(A8, "zone_start", 8), ("int", "status", 4)],
-        "finished" | "suitable" => &[
-            ("int", "nid", 4),
-            ("int", "idx", 4),
-            ("int", "order", 4),
-            ("int", "ret", 4),
-        ],
+        "finished" | "suitable" => {
+            &[("int", "nid", 4), ("int", "idx", 4), ("int", "order", 4), ("int", "ret", 4)]
+        }
         "deferred" | "defer_compaction" | "defer_reset" => &[
             ("int", "nid", 4),
             ("int", "idx", 4),
@@ -108,11 +105,9 @@ fn compaction_fields(name: &str) -> &'static [(&'static str, &'static str, usize
         "migratepages" => &[(A8, "nr_migrated", 8), (A8, "nr_failed", 8)],
         "try_to_compact_pages" => &[("int", "order", 4), ("int", "prio", 4)],
         "kcompactd_sleep" => &[("int", "nid", 4)],
-        "kcompactd_wake" | "wakeup_kcompactd" => &[
-            ("int", "nid", 4),
-            ("int", "order", 4),
-            ("int", "highest_zoneidx", 4),
-        ],
+        "kcompactd_wake" | "wakeup_kcompactd" => {
+            &[("int", "nid", 4), ("int", "order", 4), ("int", "highest_zoneidx", 4)]
+        }
         _ => &[(A8, "nr_scanned", 8), (A8, "nr_taken", 8)],
     }
 }
@@ -155,27 +150,15 @@ pub(super) fn systems() -> Vec<(&'static str, Vec<String>)> {
     };
     let mut id = FIRST_ID;
     for form in FORMS {
-        put(
-            form.system,
-            format(
-                form.name,
-                id,
-                form.fields,
-                &form.print.replace('@', &flags()),
-            ),
-        );
+        put(form.system, format(form.name, id, form.fields, &form.print.replace('@', &flags())));
         id += 1;
     }
     for name in COMPACTION_EVENTS {
         let fields = compaction_fields(name);
-        let words: Vec<String> = fields
-            .iter()
-            .map(|(_, field, _)| format!("{field}=%ld"))
-            .collect();
-        let values: Vec<String> = fields
-            .iter()
-            .map(|(_, field, _)| format!("REC->{field}"))
-            .collect();
+        let words: Vec<String> =
+            fields.iter().map(|(_, field, _)| format!("{field}=%ld")).collect();
+        let values: Vec<String> =
+            fields.iter().map(|(_, field, _)| format!("REC->{field}")).collect();
         let print = format!("\"{}\", {}", words.join(" "), values.join(", "));
         put("compaction", format(name, id, fields, &print));
         id += 1;
@@ -185,9 +168,7 @@ pub(super) fn systems() -> Vec<(&'static str, Vec<String>)> {
 
 /// The table of allocation flags, in our own numbering.
 fn flags() -> String {
-    let entries = Gfp::names()
-        .iter()
-        .map(|(name, flag)| format!("{{{:#x}, \"{name}\"}}", flag.0));
+    let entries = Gfp::names().iter().map(|(name, flag)| format!("{{{:#x}, \"{name}\"}}", flag.0));
     entries.collect::<Vec<_>>().join(", ")
 }
 
@@ -214,12 +195,7 @@ pub(super) fn record(event: &Event, out: &mut Vec<u8>) -> bool {
 fn fields(kind: &Kind, out: &mut Vec<u8>) {
     let mut long = |value: u64| out.extend_from_slice(&value.to_ne_bytes());
     match *kind {
-        Kind::PageAlloc {
-            pfn,
-            order,
-            migratetype,
-            gfp,
-        } => {
+        Kind::PageAlloc { pfn, order, migratetype, gfp } => {
             long(pfn);
             long(gfp.0);
             ints(out, &[order.into(), migratetype.into()]);
@@ -229,23 +205,11 @@ fn fields(kind: &Kind, out: &mut Vec<u8>) {
             ints(out, &[order.into()]);
         }
         Kind::PageFreeBatched { pfn } => long(pfn),
-        Kind::ZoneLocked {
-            pfn,
-            order,
-            migratetype,
-            percpu_refill,
-        } => {
+        Kind::ZoneLocked { pfn, order, migratetype, percpu_refill } => {
             long(pfn);
-            ints(
-                out,
-                &[order.into(), migratetype.into(), percpu_refill.into()],
-            );
+            ints(out, &[order.into(), migratetype.into(), percpu_refill.into()]);
         }
-        Kind::PcpuDrain {
-            pfn,
-            order,
-            migratetype,
-        } => {
+        Kind::PcpuDrain { pfn, order, migratetype } => {
             long(pfn);
             ints(out, &[order.into(), migratetype.into()]);
         }
@@ -276,9 +240,7 @@ fn fields(kind: &Kind, out: &mut Vec<u8>) {
 }
 
 fn ints(out: &mut Vec<u8>, values: &[u32]) {
-    values
-        .iter()
-        .for_each(|value| out.extend_from_slice(&value.to_ne_bytes()));
+    values.iter().for_each(|value| out.extend_from_slice(&value.to_ne_bytes()));
 }
 
 fn compaction(name: &str, a: u64, b: u64, out: &mut Vec<u8>) {
@@ -310,7 +272,7 @@ fn common_flags(context: Context) -> u8 {
         (Context::NMI, 0x40),
         (Context::BH_OFF, 0x80),
     ];
-    pairs.iter().fold(0, |bits, (ours, kernel)| {
-        bits | if context.0 & ours != 0 { *kernel } else { 0 }
-    })
+    pairs
+        .iter()
+        .fold(0, |bits, (ours, kernel)| bits | if context.0 & ours != 0 { *kernel } else { 0 })
 }

@@ -128,16 +128,13 @@ pub fn write(
 ) -> Result<Summary, TraceError> {
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
-    let temporary = tempfile::Builder::new()
-        .prefix(".pageyard-")
-        .tempfile_in(folder);
+    let temporary = tempfile::Builder::new().prefix(".pageyard-").tempfile_in(folder);
     let mut temporary = temporary.map_err(|e| TraceError::io(out, "create a file beside", e))?;
     let fail = |error| TraceError::io(out, "write", error);
     let summary = match target {
         Target::Text(packed) => {
             let mut sink = text::TextSink::new(packed.pack(temporary.as_file_mut()).map_err(fail)?);
-            sink.start(recording.format() != crate::recording::Format::Text)
-                .map_err(fail)?;
+            sink.start(recording.format() != crate::recording::Format::Text).map_err(fail)?;
             let summary = pour(recording, out, filter, &mut progress, &mut sink)?;
             sink.finish().and_then(Pack::finish).map_err(fail)?;
             summary
@@ -145,14 +142,7 @@ pub fn write(
         Target::TraceDat(packed) => {
             let mut sink = dat::DatSink::new().map_err(fail)?;
             let mut reader = None;
-            let summary = pour_into(
-                recording,
-                out,
-                filter,
-                &mut progress,
-                &mut sink,
-                &mut reader,
-            )?;
+            let summary = pour_into(recording, out, filter, &mut progress, &mut sink, &mut reader)?;
             let mut pack = packed.pack(temporary.as_file_mut()).map_err(fail)?;
             let comms = reader.as_ref().map(EventReader::comms).unwrap_or_default();
             sink.finish(recording, &comms, &mut pack)
@@ -162,13 +152,8 @@ pub fn write(
         }
     };
     let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    temporary
-        .as_file()
-        .set_permissions(permissions)
-        .map_err(fail)?;
-    temporary
-        .persist(out)
-        .map_err(|e| TraceError::io(out, "rename to", e.error))?;
+    temporary.as_file().set_permissions(permissions).map_err(fail)?;
+    temporary.persist(out).map_err(|e| TraceError::io(out, "rename to", e.error))?;
     Ok(summary)
 }
 
@@ -246,10 +231,9 @@ impl Packed {
         Ok(match self {
             Packed::No => Pack::No(file),
             Packed::Zstd(level) => Pack::Zstd(zstd::Encoder::new(file, level)?),
-            Packed::Gzip => Pack::Gzip(flate2::write::GzEncoder::new(
-                file,
-                flate2::Compression::default(),
-            )),
+            Packed::Gzip => {
+                Pack::Gzip(flate2::write::GzEncoder::new(file, flate2::Compression::default()))
+            }
         })
     }
 }

@@ -15,10 +15,7 @@ pub(super) struct TextSink<W> {
 
 impl<W: Write> TextSink<W> {
     pub(super) fn new(out: W) -> TextSink<W> {
-        TextSink {
-            out,
-            writer: TextWriter::default(),
-        }
+        TextSink { out, writer: TextWriter::default() }
     }
 
     /// Writes the heading. Binary recordings have nanoseconds, which are kept.
@@ -34,19 +31,14 @@ impl<W: Write> TextSink<W> {
 
 impl<W: Write> Sink for TextSink<W> {
     fn event(&mut self, event: &Event, reader: &EventReader) -> io::Result<()> {
-        self.writer
-            .event(&mut self.out, event, reader.comm(event.pid))
-            .map(|_| ())
+        self.writer.event(&mut self.out, event, reader.comm(event.pid)).map(|_| ())
     }
 
     fn lost(&mut self, cpu: Option<u16>, count: u64) -> io::Result<()> {
         match cpu {
             Some(cpu) => writeln!(self.out, "CPU:{cpu} [LOST {count} EVENTS]"),
             // The form in which the kernel tells what no CPU is named for; read back as such.
-            None => writeln!(
-                self.out,
-                "# entries-in-buffer/entries-written: 0/{count}   #P:0"
-            ),
+            None => writeln!(self.out, "# entries-in-buffer/entries-written: 0/{count}   #P:0"),
         }
     }
 }

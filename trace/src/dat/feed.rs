@@ -60,13 +60,7 @@ impl DatFeed {
             lost_before: false,
         };
         let lanes = file.lanes.iter().map(reader).collect();
-        DatFeed {
-            file,
-            lanes,
-            consumed,
-            read: 0,
-            started: false,
-        }
+        DatFeed { file, lanes, consumed, read: 0, started: false }
     }
 
     fn start(&mut self, pass: &mut Pass) {
@@ -133,10 +127,7 @@ impl LaneReader {
                 Step::Damaged(at, what) => {
                     let at = self.window_at + (self.page.start + at) as u64;
                     pass.damage.add_with(At::Byte(at), || {
-                        format!(
-                            "CPU {}: {what}; the rest of its page is skipped",
-                            self.lane.cpu
-                        )
+                        format!("CPU {}: {what}; the rest of its page is skipped", self.lane.cpu)
                     });
                     self.cursor = None;
                 }
@@ -203,8 +194,7 @@ impl LaneReader {
             Ok(more) => more,
             Err(what) => {
                 let cpu = self.lane.cpu;
-                pass.damage
-                    .add(At::Byte(self.window_at), format!("CPU {cpu}: {what}"));
+                pass.damage.add(At::Byte(self.window_at), format!("CPU {cpu}: {what}"));
                 self.next = self.lane.size;
                 self.window.clear();
                 false
@@ -219,10 +209,7 @@ impl LaneReader {
         }
         self.window.resize(length as usize, 0);
         let at = self.lane.offset + self.next;
-        let count = file
-            .data
-            .read_at(at, &mut self.window)
-            .map_err(|e| e.to_string())?;
+        let count = file.data.read_at(at, &mut self.window).map_err(|e| e.to_string())?;
         self.window.truncate(count);
         self.next += length;
         Ok(count > 0)
@@ -230,15 +217,10 @@ impl LaneReader {
 
     fn number(&mut self, file: &DatFile) -> Result<u32, String> {
         self.fetch(file, 4)?;
-        let bytes: [u8; 4] = self.window[..]
-            .try_into()
-            .map_err(|_| "the file is cut short".to_string())?;
+        let bytes: [u8; 4] =
+            self.window[..].try_into().map_err(|_| "the file is cut short".to_string())?;
         let big = file.header.big_endian;
-        Ok(if big {
-            u32::from_be_bytes(bytes)
-        } else {
-            u32::from_le_bytes(bytes)
-        })
+        Ok(if big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
     }
 
     /// Unpacks the next chunk of a packed lane.
@@ -285,18 +267,10 @@ fn event(
             }
             let (pid, context, kind): (i32, Context, Kind) =
                 (decoded.pid, decoded.context, decoded.kind);
-            Some(Event {
-                time_ns,
-                cpu,
-                pid,
-                context,
-                kind,
-            })
+            Some(Event { time_ns, cpu, pid, context, kind })
         }
         Err(what) => {
-            pass.damage.add_with(At::Byte(at), || {
-                format!("CPU {cpu}: in the page here: {what}")
-            });
+            pass.damage.add_with(At::Byte(at), || format!("CPU {cpu}: in the page here: {what}"));
             None
         }
     }

@@ -95,9 +95,8 @@ impl DatFile {
             return Err(scan.fault("not a trace.dat"));
         }
         let version = scan.string(16, "file version")?;
-        let version: u32 = version
-            .parse()
-            .map_err(|_| scan.fault(format!("file version {version:?}")))?;
+        let version: u32 =
+            version.parse().map_err(|_| scan.fault(format!("file version {version:?}")))?;
         if !(6..=7).contains(&version) {
             return Err(scan.fault(format!(
                 "file version {version}, only 6 and 7 are read: `trace-cmd convert` makes them"
@@ -189,10 +188,7 @@ impl Parts {
         }
         self.data_6(scan, cpus)?;
         for offset in std::mem::take(&mut self.options.buffers_6) {
-            let mut buffer = Scan {
-                at: offset,
-                ..scan.clone()
-            };
+            let mut buffer = Scan { at: offset, ..scan.clone() };
             self.data_6(&mut buffer, cpus)?;
         }
         Ok(())
@@ -211,10 +207,7 @@ impl Parts {
         if kind != b"flyrecord\0" {
             return Err(scan.fault("expected `flyrecord`, the file is damaged"));
         }
-        let cpus = self
-            .options
-            .cpu_count
-            .map_or(cpus, |count| u64::from(count).min(CPUS_MAX));
+        let cpus = self.options.cpu_count.map_or(cpus, |count| u64::from(count).min(CPUS_MAX));
         for cpu in 0..cpus {
             let offset = scan.u64("place of a CPU's data")?;
             let size = scan.u64("size of a CPU's data")?;
@@ -241,13 +234,7 @@ impl Parts {
             return self.damage.add(fault.at, fault.what);
         }
         if size > 0 {
-            self.lanes.push(Lane {
-                cpu,
-                offset,
-                size,
-                page_bytes,
-                compressed,
-            });
+            self.lanes.push(Lane { cpu, offset, size, page_bytes, compressed });
         }
     }
 
@@ -294,9 +281,7 @@ impl Parts {
             let Some(blank) = line.iter().position(|byte| *byte == b' ') else {
                 continue;
             };
-            let pid = std::str::from_utf8(&line[..blank])
-                .ok()
-                .and_then(|pid| pid.parse().ok());
+            let pid = std::str::from_utf8(&line[..blank]).ok().and_then(|pid| pid.parse().ok());
             if let Some(pid) = pid {
                 self.comms.push((pid, line[blank + 1..].to_vec()));
             }

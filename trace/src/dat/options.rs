@@ -68,15 +68,9 @@ pub(super) fn read_6(parts: &mut Parts, scan: &mut Scan) -> Result<(), Fault> {
         if size > scan.left() {
             return Err(scan.fault(format!("option {id}: {size} bytes, {} left", scan.left())));
         }
-        let mut inner = Scan {
-            end: start + size,
-            ..scan.clone()
-        };
+        let mut inner = Scan { end: start + size, ..scan.clone() };
         if id == id::BUFFER {
-            parts
-                .options
-                .buffers_6
-                .push(inner.u64("place of a buffer")?);
+            parts.options.buffers_6.push(inner.u64("place of a buffer")?);
         } else {
             common(&mut parts.options, id, &mut inner)?;
         }
@@ -104,17 +98,12 @@ pub(super) fn common(options: &mut Options, id: u16, scan: &mut Scan) -> Result<
 /// The rest of an option as a string, without its zero byte.
 fn text(scan: &mut Scan) -> Result<String, Fault> {
     let bytes = scan.bytes(scan.left(), "option")?;
-    let end = bytes
-        .iter()
-        .position(|byte| *byte == 0)
-        .unwrap_or(bytes.len());
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     Ok(String::from_utf8_lossy(&bytes[..end]).into_owned())
 }
 
 /// Of `[local] global counter` the name in brackets.
 pub(super) fn clock(text: &str) -> String {
-    let inner = text
-        .split_once('[')
-        .and_then(|(_, rest)| rest.split_once(']'));
+    let inner = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     inner.map_or(text.trim(), |(name, _)| name).to_string()
 }

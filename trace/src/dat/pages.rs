@@ -28,11 +28,7 @@ impl PageWriter {
     #[must_use]
     pub fn new(page_bytes: usize) -> PageWriter {
         assert!(page_bytes >= 256, "a page holds its header and an event");
-        PageWriter {
-            page: Vec::with_capacity(page_bytes),
-            page_bytes,
-            last_ns: 0,
-        }
+        PageWriter { page: Vec::with_capacity(page_bytes), page_bytes, last_ns: 0 }
     }
 
     /// Longest payload in bytes that fits a page; a longer one is refused by [`Self::push`].
@@ -70,8 +66,7 @@ impl PageWriter {
             delta = 0;
         } else if needs_extend {
             self.word(TYPE_TIME_EXTEND, delta as u32 & ((1 << DELTA_BITS) - 1));
-            self.page
-                .extend_from_slice(&((delta >> DELTA_BITS) as u32).to_ne_bytes());
+            self.page.extend_from_slice(&((delta >> DELTA_BITS) as u32).to_ne_bytes());
             delta = 0;
         }
         self.event(delta as u32, payload, padded, long);
@@ -82,14 +77,12 @@ impl PageWriter {
     fn event(&mut self, delta: u32, payload: &[u8], padded: usize, long: bool) {
         if long {
             self.word(0, delta);
-            self.page
-                .extend_from_slice(&(padded as u32 + 4).to_ne_bytes());
+            self.page.extend_from_slice(&(padded as u32 + 4).to_ne_bytes());
         } else {
             self.word(padded as u32 / 4, delta);
         }
         self.page.extend_from_slice(payload);
-        self.page
-            .resize(self.page.len() + padded - payload.len(), 0);
+        self.page.resize(self.page.len() + padded - payload.len(), 0);
     }
 
     fn word(&mut self, type_len: u32, delta: u32) {
@@ -165,9 +158,8 @@ mod tests {
     #[test]
     fn a_full_page_comes_back_and_the_next_starts_with_its_own_time() {
         let mut pages = PageWriter::new(256);
-        let full: Vec<Vec<u8>> = (0..40)
-            .filter_map(|time| pages.push(time, &[7; 20]).unwrap())
-            .collect();
+        let full: Vec<Vec<u8>> =
+            (0..40).filter_map(|time| pages.push(time, &[7; 20]).unwrap()).collect();
         assert_eq!(full.len(), 3, "ten events of 24 bytes a page");
         assert_eq!(full[1][..8], 10_u64.to_ne_bytes());
         assert!(pages.finish().is_some());
@@ -179,10 +171,7 @@ mod tests {
         let mut pages = PageWriter::new(256);
         let longest = pages.payload_bytes_max();
         assert_eq!(pages.push(1, &vec![0; longest]), Ok(None));
-        assert!(matches!(
-            pages.push(u64::MAX, &vec![0; longest]),
-            Ok(Some(_))
-        ));
+        assert!(matches!(pages.push(u64::MAX, &vec![0; longest]), Ok(Some(_))));
         assert_eq!(pages.push(2, &vec![0; longest + 1]), Err(longest + 1));
     }
 }

@@ -81,9 +81,7 @@ impl Cursor {
         page: &[u8],
     ) -> Result<(Cursor, Missed), (usize, &'static str)> {
         let number = |(offset, size): (usize, usize)| {
-            let bytes = page
-                .get(offset..offset + size)
-                .ok_or((offset, "page cut short"))?;
+            let bytes = page.get(offset..offset + size).ok_or((offset, "page cut short"))?;
             Ok(integer(bytes, header.big_endian))
         };
         let (time, commit) = (number(header.time)?, number(header.commit)?);
@@ -97,20 +95,9 @@ impl Cursor {
         } else if commit & MISSED_STORED == 0 || end + header.commit.1 > page.len() {
             Missed::Some
         } else {
-            Missed::Count(integer(
-                &page[end..end + header.commit.1],
-                header.big_endian,
-            ))
+            Missed::Count(integer(&page[end..end + header.commit.1], header.big_endian))
         };
-        Ok((
-            Cursor {
-                at: header.data,
-                end,
-                time,
-                big_endian: header.big_endian,
-            },
-            missed,
-        ))
+        Ok((Cursor { at: header.data, end, time, big_endian: header.big_endian }, missed))
     }
 
     /// The next record; end marks, time extensions and discarded events are stepped over.
@@ -121,10 +108,7 @@ impl Cursor {
             }
             let word = self.word(page, self.at);
             let (kind, delta) = if self.big_endian {
-                (
-                    word >> DELTA_BITS,
-                    u64::from(word & ((1 << DELTA_BITS) - 1)),
-                )
+                (word >> DELTA_BITS, u64::from(word & ((1 << DELTA_BITS) - 1)))
             } else {
                 (word & 31, u64::from(word >> 5))
             };
@@ -166,10 +150,7 @@ impl Cursor {
                     }
                     self.time = self.time.wrapping_add(delta);
                     self.at = next;
-                    return Step::Record {
-                        time: self.time,
-                        record: &page[data..data + length],
-                    };
+                    return Step::Record { time: self.time, record: &page[data..data + length] };
                 }
             }
         }
@@ -195,11 +176,7 @@ fn absolute(value: u64, before: u64) -> u64 {
 /// An integer of 4 or 8 bytes.
 fn integer(bytes: &[u8], big_endian: bool) -> u64 {
     let fold = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
-    if big_endian {
-        bytes.iter().fold(0, fold)
-    } else {
-        bytes.iter().rev().fold(0, fold)
-    }
+    if big_endian { bytes.iter().fold(0, fold) } else { bytes.iter().rev().fold(0, fold) }
 }
 
 #[cfg(test)]

@@ -63,13 +63,7 @@ pub(crate) struct Scan {
 impl Scan {
     pub(crate) fn new(data: Data, at: u64, big_endian: bool) -> Scan {
         let end = data.len();
-        Scan {
-            data,
-            at,
-            end,
-            big_endian,
-            base: 0,
-        }
+        Scan { data, at, end, big_endian, base: 0 }
     }
 
     /// Scans memory that was unpacked from the file's byte `base`.
@@ -80,10 +74,7 @@ impl Scan {
     }
 
     pub(crate) fn fault(&self, what: impl Into<String>) -> Fault {
-        Fault {
-            at: At::Byte(self.base + self.at),
-            what: what.into(),
-        }
+        Fault { at: At::Byte(self.base + self.at), what: what.into() }
     }
 
     pub(crate) fn left(&self) -> u64 {
@@ -99,10 +90,8 @@ impl Scan {
             )));
         }
         let mut bytes = vec![0; length as usize];
-        let count = self
-            .data
-            .read_at(self.at, &mut bytes)
-            .map_err(|e| self.fault(e.to_string()))?;
+        let count =
+            self.data.read_at(self.at, &mut bytes).map_err(|e| self.fault(e.to_string()))?;
         if count < bytes.len() {
             return Err(self.fault(format!("{what}: the file is cut short")));
         }
@@ -122,29 +111,17 @@ impl Scan {
 
     pub(crate) fn u16(&mut self, what: &str) -> Result<u16, Fault> {
         let bytes = self.array(what)?;
-        Ok(if self.big_endian {
-            u16::from_be_bytes(bytes)
-        } else {
-            u16::from_le_bytes(bytes)
-        })
+        Ok(if self.big_endian { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
     }
 
     pub(crate) fn u32(&mut self, what: &str) -> Result<u32, Fault> {
         let bytes = self.array(what)?;
-        Ok(if self.big_endian {
-            u32::from_be_bytes(bytes)
-        } else {
-            u32::from_le_bytes(bytes)
-        })
+        Ok(if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
     }
 
     pub(crate) fn u64(&mut self, what: &str) -> Result<u64, Fault> {
         let bytes = self.array(what)?;
-        Ok(if self.big_endian {
-            u64::from_be_bytes(bytes)
-        } else {
-            u64::from_le_bytes(bytes)
-        })
+        Ok(if self.big_endian { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
     }
 
     /// A string up to its zero byte, at most `limit` bytes.

@@ -42,9 +42,9 @@ impl Algorithm {
                 Ok(decoder) => decoder.take(limit).read_to_end(&mut bytes),
                 Err(error) => Err(error),
             },
-            Algorithm::Zlib => flate2::bufread::ZlibDecoder::new(packed)
-                .take(limit)
-                .read_to_end(&mut bytes),
+            Algorithm::Zlib => {
+                flate2::bufread::ZlibDecoder::new(packed).take(limit).read_to_end(&mut bytes)
+            }
         };
         (bytes, outcome.err().map(|error| error.to_string()))
     }
@@ -78,14 +78,9 @@ fn open(
     expected: u16,
     algorithm: Algorithm,
 ) -> Result<Scan, Fault> {
-    let mut scan = Scan {
-        at: offset,
-        ..file.clone()
-    };
+    let mut scan = Scan { at: offset, ..file.clone() };
     if offset >= data.len() {
-        return Err(scan.fault(format!(
-            "section {expected} lies beyond the end of the file"
-        )));
+        return Err(scan.fault(format!("section {expected} lies beyond the end of the file")));
     }
     let id = scan.u16("section")?;
     let flags = scan.u16("section flags")?;
@@ -97,10 +92,7 @@ fn open(
     if size > scan.left() {
         return Err(scan.fault(format!("section {id}: {size} bytes, {} left", scan.left())));
     }
-    let mut scan = Scan {
-        end: scan.at + size,
-        ..scan
-    };
+    let mut scan = Scan { end: scan.at + size, ..scan };
     if flags & COMPRESSED == 0 {
         return Ok(scan);
     }
@@ -132,17 +124,10 @@ fn options(
         if size > scan.left() {
             return Err(scan.fault(format!("option {id}: {size} bytes, {} left", scan.left())));
         }
-        let mut inner = Scan {
-            end: start + size,
-            ..scan.clone()
-        };
+        let mut inner = Scan { end: start + size, ..scan.clone() };
         match id {
             id::DONE => {
-                break if size >= 8 {
-                    inner.u64("next options")?
-                } else {
-                    0
-                };
+                break if size >= 8 { inner.u64("next options")? } else { 0 };
             }
             id::HEADER_INFO | id::FTRACE_EVENTS | id::EVENT_FORMATS | id::CMDLINES => {
                 later.push((id, inner.u64("place of a section")?));
@@ -178,10 +163,7 @@ fn buffer(parts: &mut Parts, scan: &mut Scan, file: &Scan) -> Result<(), Fault> 
     }
     let page_bytes = u64::from(scan.u32("page size of a buffer")?);
     let cpus = scan.u32("number of CPUs of a buffer")?;
-    let mut head = Scan {
-        at: section,
-        ..file.clone()
-    };
+    let mut head = Scan { at: section, ..file.clone() };
     let id = head.u16("buffer section")?;
     if id != id::BUFFER {
         return Err(head.fault(format!("expected section {}, found {id}", id::BUFFER)));
@@ -193,11 +175,7 @@ fn buffer(parts: &mut Parts, scan: &mut Scan, file: &Scan) -> Result<(), Fault> 
         let size = scan.u64("size of a CPU's data")?;
         // The size of packed data does not count the number of chunks before it (seen with
         // trace-cmd 3.1.6, though its manual does not say so).
-        let size = if compressed && size > 0 {
-            size.saturating_add(4)
-        } else {
-            size
-        };
+        let size = if compressed && size > 0 { size.saturating_add(4) } else { size };
         parts.lane(scan, cpu, offset, size, page_bytes, compressed);
     }
     Ok(())
@@ -225,11 +203,7 @@ mod tests {
             assert_eq!((&part[..], error), (&text[..100], None), "{algorithm:?}");
             let (part, error) = algorithm.unpack(&bytes[..bytes.len() / 2], u64::MAX);
             assert!(part.len() < text.len(), "{algorithm:?}");
-            assert_eq!(
-                error.is_none(),
-                algorithm == Algorithm::None,
-                "{algorithm:?}"
-            );
+            assert_eq!(error.is_none(), algorithm == Algorithm::None, "{algorithm:?}");
         }
     }
 }

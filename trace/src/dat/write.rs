@@ -102,11 +102,7 @@ impl Head {
         let page_bytes = u64::from(self.page_bytes.max(1));
         if let Some(cpu) = cpu_bytes.iter().position(|bytes| bytes % page_bytes != 0) {
             let (bytes, page_bytes) = (cpu_bytes[cpu], self.page_bytes);
-            return Err(WriteError::NotWholePages {
-                cpu,
-                bytes,
-                page_bytes,
-            });
+            return Err(WriteError::NotWholePages { cpu, bytes, page_bytes });
         }
         let mut out = Out(Vec::new());
         self.put_formats(&mut out)?;
@@ -128,19 +124,13 @@ impl Head {
             cpu_offsets.push(at);
             at += bytes;
         }
-        Ok(Encoded {
-            bytes: out.0,
-            cpu_offsets,
-        })
+        Ok(Encoded { bytes: out.0, cpu_offsets })
     }
 
     fn put_formats(&self, out: &mut Out) -> Result<(), WriteError> {
         out.raw(&[0x17, 0x08, 0x44]);
         out.raw(b"tracing6\0");
-        out.raw(&[
-            u8::from(cfg!(target_endian = "big")),
-            size_of::<usize>() as u8,
-        ]);
+        out.raw(&[u8::from(cfg!(target_endian = "big")), size_of::<usize>() as u8]);
         out.u32(self.page_bytes);
         out.raw(b"header_page\0");
         out.data64(&self.header_page);
@@ -241,10 +231,7 @@ mod tests {
             header_page: b"page".to_vec(),
             header_event: b"event".to_vec(),
             ftrace_formats: vec![b"one".to_vec()],
-            systems: vec![System {
-                name: "kmem".into(),
-                formats: vec![b"two".to_vec()],
-            }],
+            systems: vec![System { name: "kmem".into(), formats: vec![b"two".to_vec()] }],
             cmdlines: b"1 init\n".to_vec(),
             cpu_stats: vec!["entries: 3\n".into()],
             trace_clock: "local [mono] boot\n".into(),
@@ -255,10 +242,7 @@ mod tests {
     }
 
     fn find(haystack: &[u8], needle: &[u8]) -> usize {
-        haystack
-            .windows(needle.len())
-            .position(|window| window == needle)
-            .expect("present")
+        haystack.windows(needle.len()).position(|window| window == needle).expect("present")
     }
 
     #[test]
@@ -312,10 +296,7 @@ mod tests {
 
     #[test]
     fn a_nul_byte_in_a_text_ends_it() {
-        let strange = Head {
-            version: "a\0b".into(),
-            ..head()
-        };
+        let strange = Head { version: "a\0b".into(), ..head() };
         let bytes = strange.encode(&[]).unwrap().bytes;
         let at = find(&bytes, b"a\0");
         assert_eq!(bytes[at - 4..at], 2_u32.to_ne_bytes());

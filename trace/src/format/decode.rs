@@ -14,11 +14,7 @@ struct Place {
 
 impl Place {
     fn of(field: &Field) -> Place {
-        Place {
-            offset: field.offset,
-            size: field.size,
-            signed: field.signed,
-        }
+        Place { offset: field.offset, size: field.size, signed: field.signed }
     }
 
     fn get(self, record: &[u8], big_endian: bool) -> Option<u64> {
@@ -51,52 +47,16 @@ impl Place {
 /// How to decode one event.
 #[derive(Clone, Debug)]
 enum Plan {
-    PageAlloc {
-        pfn: Place,
-        order: Place,
-        migratetype: Place,
-        gfp: Place,
-        map: GfpMap,
-    },
-    PageFree {
-        pfn: Place,
-        order: Place,
-    },
-    PageFreeBatched {
-        pfn: Place,
-    },
-    ZoneLocked {
-        pfn: Place,
-        order: Place,
-        migratetype: Place,
-        refill: Option<Place>,
-    },
-    PcpuDrain {
-        pfn: Place,
-        order: Place,
-        migratetype: Place,
-    },
-    Extfrag {
-        pfn: Place,
-        fields: [Place; 5],
-    },
-    ContentionBegin {
-        lock: Place,
-        flags: Place,
-    },
-    ContentionEnd {
-        lock: Place,
-        ret: Place,
-    },
-    Compaction {
-        id: u8,
-        a: Option<Place>,
-        b: Option<Place>,
-        place: [Option<Place>; 3],
-    },
-    Other {
-        name: Box<str>,
-    },
+    PageAlloc { pfn: Place, order: Place, migratetype: Place, gfp: Place, map: GfpMap },
+    PageFree { pfn: Place, order: Place },
+    PageFreeBatched { pfn: Place },
+    ZoneLocked { pfn: Place, order: Place, migratetype: Place, refill: Option<Place> },
+    PcpuDrain { pfn: Place, order: Place, migratetype: Place },
+    Extfrag { pfn: Place, fields: [Place; 5] },
+    ContentionBegin { lock: Place, flags: Place },
+    ContentionEnd { lock: Place, ret: Place },
+    Compaction { id: u8, a: Option<Place>, b: Option<Place>, place: [Option<Place>; 3] },
+    Other { name: Box<str> },
 }
 
 /// One record, decoded.
@@ -123,10 +83,7 @@ pub(crate) struct Decoder {
 
 impl Decoder {
     pub(crate) fn new(big_endian: bool) -> Decoder {
-        Decoder {
-            big_endian,
-            ..Decoder::default()
-        }
+        Decoder { big_endian, ..Decoder::default() }
     }
 
     /// Learns an event; why it cannot be decoded when a field that it needs is missing (it is then
@@ -138,9 +95,7 @@ impl Decoder {
         self.common_pid = self.common_pid.or_else(|| common("common_pid"));
         let plan = plan(format);
         let missing = plan.is_none();
-        let other = || Plan::Other {
-            name: format.name.as_str().into(),
-        };
+        let other = || Plan::Other { name: format.name.as_str().into() };
         let id = usize::from(format.id);
         if self.by_id.len() <= id {
             self.by_id.resize(id + 1, 0);
@@ -151,10 +106,7 @@ impl Decoder {
             self.by_id[id] = u16::try_from(self.plans.len()).unwrap_or(0);
         }
         if missing {
-            return Err(format!(
-                "event {} lacks a field that is needed",
-                format.name
-            ));
+            return Err(format!("event {} lacks a field that is needed", format.name));
         }
         Ok(())
     }
@@ -175,22 +127,10 @@ impl Decoder {
         let plan = self.plans.get(usize::from(index).wrapping_sub(1));
         let plan = plan.ok_or("record of an event without a format")?;
         if let Plan::Other { name } = plan {
-            return Ok(Decoded {
-                pid,
-                context,
-                kind: Kind::Other,
-                other: Some(name),
-            });
+            return Ok(Decoded { pid, context, kind: Kind::Other, other: Some(name) });
         }
-        let kind = plan
-            .kind(record, big)
-            .ok_or("record too short, or a field out of range")?;
-        Ok(Decoded {
-            pid,
-            context,
-            kind,
-            other: None,
-        })
+        let kind = plan.kind(record, big).ok_or("record too short, or a field out of range")?;
+        Ok(Decoded { pid, context, kind, other: None })
     }
 }
 
@@ -223,10 +163,7 @@ fn plan(format: &EventFormat) -> Option<Plan> {
             gfp: need("gfp_flags")?,
             map: GfpMap::from_print_fmt(&format.print_fmt),
         },
-        "mm_page_free" => Plan::PageFree {
-            pfn: need("pfn")?,
-            order: need("order")?,
-        },
+        "mm_page_free" => Plan::PageFree { pfn: need("pfn")?, order: need("order")? },
         "mm_page_free_batched" => Plan::PageFreeBatched { pfn: need("pfn")? },
         "mm_page_alloc_zone_locked" => Plan::ZoneLocked {
             pfn: need("pfn")?,
@@ -249,14 +186,10 @@ fn plan(format: &EventFormat) -> Option<Plan> {
                 need("change_ownership")?,
             ],
         },
-        "contention_begin" => Plan::ContentionBegin {
-            lock: need("lock_addr")?,
-            flags: need("flags")?,
-        },
-        "contention_end" => Plan::ContentionEnd {
-            lock: need("lock_addr")?,
-            ret: need("ret")?,
-        },
+        "contention_begin" => {
+            Plan::ContentionBegin { lock: need("lock_addr")?, flags: need("flags")? }
+        }
+        "contention_end" => Plan::ContentionEnd { lock: need("lock_addr")?, ret: need("ret")? },
         name => match COMPACTION_EVENTS.iter().position(|known| *known == name) {
             Some(id) => compaction(id as u8, format),
             None => Plan::Other { name: name.into() },
@@ -265,12 +198,7 @@ fn plan(format: &EventFormat) -> Option<Plan> {
 }
 
 fn compaction(id: u8, format: &EventFormat) -> Plan {
-    let first = |names: &[&str]| {
-        names
-            .iter()
-            .find_map(|name| format.field(name))
-            .map(Place::of)
-    };
+    let first = |names: &[&str]| names.iter().find_map(|name| format.field(name)).map(Place::of);
     let placed = format.field("nid").is_some();
     let a = ["zone_start", "nr_scanned", "nr_migrated"];
     let b = ["status", "ret", "zone_end", "nr_taken", "nr_failed", "prio"];
@@ -279,11 +207,7 @@ fn compaction(id: u8, format: &EventFormat) -> Plan {
         id,
         a: if placed { None } else { first(&a).or(order) },
         b: first(&b),
-        place: [
-            first(&["nid"]),
-            first(&["idx", "highest_zoneidx", "classzone_idx"]),
-            order,
-        ],
+        place: [first(&["nid"]), first(&["idx", "highest_zoneidx", "classzone_idx"]), order],
     }
     .with_deferral(format)
 }
@@ -299,17 +223,8 @@ impl Plan {
         match (considered, shift) {
             (Some(considered), Some(shift)) if considered.offset + 4 == shift.offset => {
                 // Two neighbouring u32: read as one word, considered in its low half.
-                let both = Place {
-                    offset: considered.offset,
-                    size: 8,
-                    signed: false,
-                };
-                Plan::Compaction {
-                    id,
-                    a,
-                    b: Some(both),
-                    place,
-                }
+                let both = Place { offset: considered.offset, size: 8, signed: false };
+                Plan::Compaction { id, a, b: Some(both), place }
             }
             _ => Plan::Compaction { id, a, b, place },
         }
@@ -317,13 +232,7 @@ impl Plan {
 
     fn kind(&self, record: &[u8], big: bool) -> Option<Kind> {
         Some(match self {
-            Plan::PageAlloc {
-                pfn,
-                order,
-                migratetype,
-                gfp,
-                map,
-            } => Kind::PageAlloc {
+            Plan::PageAlloc { pfn, order, migratetype, gfp, map } => Kind::PageAlloc {
                 pfn: match pfn.get(record, big)? {
                     // -1 of a 32-bit kernel.
                     0xffff_ffff if pfn.size == 4 => PFN_NONE,
@@ -333,37 +242,20 @@ impl Plan {
                 migratetype: migratetype.small(record, big)?,
                 gfp: map.decode(gfp.get(record, big)?),
             },
-            Plan::PageFree { pfn, order } => Kind::PageFree {
-                pfn: pfn.get(record, big)?,
-                order: order.small(record, big)?,
-            },
-            Plan::PageFreeBatched { pfn } => Kind::PageFreeBatched {
-                pfn: pfn.get(record, big)?,
-            },
-            Plan::ZoneLocked {
-                pfn,
-                order,
-                migratetype,
-                refill,
-            } => {
+            Plan::PageFree { pfn, order } => {
+                Kind::PageFree { pfn: pfn.get(record, big)?, order: order.small(record, big)? }
+            }
+            Plan::PageFreeBatched { pfn } => Kind::PageFreeBatched { pfn: pfn.get(record, big)? },
+            Plan::ZoneLocked { pfn, order, migratetype, refill } => {
                 let order = order.small(record, big)?;
                 let percpu_refill = match refill {
                     Some(place) => place.get(record, big)? != 0,
                     None => order == 0,
                 };
                 let migratetype = migratetype.small(record, big)?;
-                Kind::ZoneLocked {
-                    pfn: pfn.get(record, big)?,
-                    order,
-                    migratetype,
-                    percpu_refill,
-                }
+                Kind::ZoneLocked { pfn: pfn.get(record, big)?, order, migratetype, percpu_refill }
             }
-            Plan::PcpuDrain {
-                pfn,
-                order,
-                migratetype,
-            } => Kind::PcpuDrain {
+            Plan::PcpuDrain { pfn, order, migratetype } => Kind::PcpuDrain {
                 pfn: pfn.get(record, big)?,
                 order: order.small(record, big)?,
                 migratetype: migratetype.small(record, big)?,

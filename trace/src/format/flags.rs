@@ -68,21 +68,13 @@ impl GfpMap {
                 rest &= !(1 << bit);
             }
         }
-        if rest != 0 {
-            flags.union(Gfp::unknown(rest))
-        } else {
-            flags
-        }
+        if rest != 0 { flags.union(Gfp::unknown(rest)) } else { flags }
     }
 }
 
 /// Evaluates a constant C expression of integers; `None` for anything else.
 fn evaluate(text: &str) -> Option<u64> {
-    let mut parser = Expression {
-        text: text.as_bytes(),
-        at: 0,
-        depth: 0,
-    };
+    let mut parser = Expression { text: text.as_bytes(), at: 0, depth: 0 };
     let value = parser.or()?;
     parser.blanks();
     (parser.at == parser.text.len()).then_some(value)
@@ -188,10 +180,7 @@ impl Expression<'_> {
     fn number(&mut self) -> Option<u64> {
         self.blanks();
         let rest = &self.text[self.at..];
-        let length = rest
-            .iter()
-            .take_while(|byte| byte.is_ascii_alphanumeric())
-            .count();
+        let length = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
         self.at += length;
         let word = std::str::from_utf8(&rest[..length]).ok()?;
         let word = word.trim_end_matches(['u', 'U', 'l', 'L']);
@@ -208,14 +197,8 @@ mod tests {
 
     #[test]
     fn expressions_of_the_kernel_are_evaluated() {
-        assert_eq!(
-            evaluate("( unsigned long)(( gfp_t)((((1UL))) << (3)))"),
-            Some(8)
-        );
-        assert_eq!(
-            evaluate("((gfp_t)(0x400u|0x800u)) | 0x40u & ~0x40"),
-            Some(0xc00)
-        );
+        assert_eq!(evaluate("( unsigned long)(( gfp_t)((((1UL))) << (3)))"), Some(8));
+        assert_eq!(evaluate("((gfp_t)(0x400u|0x800u)) | 0x40u & ~0x40"), Some(0xc00));
         assert_eq!(evaluate("(1U << 1)"), Some(2));
         assert_eq!(evaluate("1 << 64"), None);
         assert_eq!(evaluate("(1"), None);

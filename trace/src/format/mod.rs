@@ -74,12 +74,7 @@ pub(crate) fn field(line: &str) -> Option<Field> {
     let name = declared.rsplit([' ', '*']).next()?;
     let name = name.split('[').next()?.to_string();
     let (offset, size): (usize, usize) = (offset?, size?);
-    (offset <= 0xffff && size <= 0xffff).then_some(Field {
-        name,
-        offset,
-        size,
-        signed,
-    })
+    (offset <= 0xffff && size <= 0xffff).then_some(Field { name, offset, size, signed })
 }
 
 #[cfg(test)]

@@ -68,11 +68,8 @@ impl Waits {
     }
 
     fn finish(mut self) -> Contention {
-        let mut locks: Vec<_> = self
-            .locks
-            .into_iter()
-            .map(|(lock, (count, wait))| (lock, count, wait))
-            .collect();
+        let mut locks: Vec<_> =
+            self.locks.into_iter().map(|(lock, (count, wait))| (lock, count, wait)).collect();
         locks.sort_by_key(|(lock, _, wait)| (std::cmp::Reverse(*wait), *lock));
         locks.truncate(3);
         self.sum.locks = locks;
@@ -93,10 +90,7 @@ struct Gatherer {
 impl Gatherer {
     fn take(&mut self, event: &Event) {
         if event.kind != Kind::Other {
-            *self
-                .kinds
-                .entry((event.cpu, event.kind.name()))
-                .or_default() += 1;
+            *self.kinds.entry((event.cpu, event.kind.name())).or_default() += 1;
         }
         let row = self.cpus.entry(event.cpu).or_insert_with(|| CpuRow {
             cpu: event.cpu,
@@ -111,11 +105,7 @@ impl Gatherer {
         row.events += 1;
         row.last_ns = row.last_ns.max(event.time_ns);
         match event.kind {
-            Kind::PageAlloc {
-                pfn: PFN_NONE,
-                order,
-                ..
-            } => {
+            Kind::PageAlloc { pfn: PFN_NONE, order, .. } => {
                 self.ledger.counts.failed_events += 1;
                 *self.failed.entry(order).or_default() += 1;
             }
@@ -138,10 +128,7 @@ pub(super) fn gather(
     mut progress: impl FnMut(&EventReader) -> bool,
 ) -> Result<Report, TraceError> {
     let mut reader = recording.events()?;
-    let mut gatherer = Gatherer {
-        traced: Traced::of(recording),
-        ..Gatherer::default()
-    };
+    let mut gatherer = Gatherer { traced: Traced::of(recording), ..Gatherer::default() };
     let mut block = Vec::new();
     let mut first_ns = None;
     while reader.read_block(&mut block)? {
@@ -179,12 +166,7 @@ pub(super) fn gather(
         damage_count: reader.damage().count() + recording.damage.len() as u64,
         verdicts: Vec::new(),
     };
-    put_damage(
-        &mut report,
-        recording,
-        &reader,
-        gatherer.ledger.orders_impossible,
-    );
+    put_damage(&mut report, recording, &reader, gatherer.ledger.orders_impossible);
     report.put_losses(reader.lost(), recording);
     report.verdicts = verdict::of(&report, recording);
     Ok(report)
@@ -211,24 +193,10 @@ fn put_damage(report: &mut Report, recording: &Recording, reader: &EventReader, 
         damage.push(format!("{orders} events with an order that no kernel has"));
         report.damage_count += orders;
     }
-    let trace = recording
-        .trace_path()
-        .file_name()
-        .map(|name| name.to_string_lossy());
+    let trace = recording.trace_path().file_name().map(|name| name.to_string_lossy());
     let trace = trace.as_deref().unwrap_or("trace");
-    damage.extend(
-        reader
-            .damage()
-            .faults()
-            .iter()
-            .map(|fault| format!("{trace}: {fault}")),
-    );
-    damage.extend(
-        recording
-            .damage
-            .iter()
-            .map(|(name, fault)| format!("{name}: {fault}")),
-    );
+    damage.extend(reader.damage().faults().iter().map(|fault| format!("{trace}: {fault}")));
+    damage.extend(recording.damage.iter().map(|(name, fault)| format!("{name}: {fault}")));
 }
 
 /// Kinds with their counts by CPU; uninterpreted ones have their own names, from the reader.

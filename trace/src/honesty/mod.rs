@@ -113,9 +113,7 @@ impl Report {
     /// True when nothing forbids to draw conclusions from the recording.
     #[must_use]
     pub fn trusted(&self) -> bool {
-        self.verdicts
-            .iter()
-            .all(|verdict| verdict.grade != Grade::Bad)
+        self.verdicts.iter().all(|verdict| verdict.grade != Grade::Bad)
     }
 
     /// Events lost: marked in the events or counted by the ring buffers, whichever is more.
@@ -149,18 +147,8 @@ impl Report {
         let index = match self.cpus.binary_search_by_key(&cpu, |row| row.cpu) {
             Ok(index) => index,
             Err(index) => {
-                self.cpus.insert(
-                    index,
-                    CpuRow {
-                        cpu,
-                        ..CpuRow::default()
-                    },
-                );
-                for kind in self
-                    .kinds
-                    .iter_mut()
-                    .filter(|kind| !kind.per_cpu.is_empty())
-                {
+                self.cpus.insert(index, CpuRow { cpu, ..CpuRow::default() });
+                for kind in self.kinds.iter_mut().filter(|kind| !kind.per_cpu.is_empty()) {
                     kind.per_cpu.insert(index, 0);
                 }
                 index

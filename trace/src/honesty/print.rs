@@ -27,11 +27,7 @@ pub(super) fn number(value: u64) -> String {
 /// A share in per cent, as `0.12 %`.
 pub(super) fn per_cent(part: u64, whole: u64) -> String {
     if whole == 0 {
-        return if part == 0 {
-            "0.00 %".to_string()
-        } else {
-            "no base".to_string()
-        };
+        return if part == 0 { "0.00 %".to_string() } else { "no base".to_string() };
     }
     format!("{:.2} %", part as f64 * 100.0 / whole as f64)
 }
@@ -85,11 +81,7 @@ fn head(report: &Report, out: &mut String) {
     if let Some(command) = &report.command {
         wrapped(out, "command    ", command);
     }
-    let clock = report
-        .clock
-        .as_deref()
-        .map(|clock| format!(", clock {clock}"))
-        .unwrap_or_default();
+    let clock = report.clock.as_deref().map(|clock| format!(", clock {clock}")).unwrap_or_default();
     wrapped(out, "format     ", &format!("{}{clock}", report.format));
     let duration = report.last_ns.saturating_sub(report.first_ns);
     let cpus = report.cpus.iter().filter(|cpu| cpu.events > 0).count();
@@ -103,11 +95,7 @@ fn head(report: &Report, out: &mut String) {
 }
 
 fn kinds(report: &Report, out: &mut String) {
-    let columns = if report.cpus.len() <= CPU_COLUMNS {
-        report.cpus.len()
-    } else {
-        0
-    };
+    let columns = if report.cpus.len() <= CPU_COLUMNS { report.cpus.len() } else { 0 };
     let _ = write!(out, "\n{:<38} {:>14}", "event", "events");
     for cpu in &report.cpus[..columns] {
         let _ = write!(out, " {:>10}", format!("CPU {}", cpu.cpu));
@@ -146,25 +134,13 @@ fn cpus(report: &Report, out: &mut String) {
         );
     }
     if report.cpus.len() > CPU_LINES {
-        let _ = writeln!(
-            out,
-            "      and {} CPUs more (see --json)",
-            report.cpus.len() - CPU_LINES
-        );
+        let _ = writeln!(out, "      and {} CPUs more (see --json)", report.cpus.len() - CPU_LINES);
     }
     if report.lost_elsewhere > 0 {
-        let _ = writeln!(
-            out,
-            "      lost on CPUs not named: {}",
-            number(report.lost_elsewhere)
-        );
+        let _ = writeln!(out, "      lost on CPUs not named: {}", number(report.lost_elsewhere));
     }
     if report.lost_uncounted > 0 {
-        let _ = writeln!(
-            out,
-            "      losses without a number: {}",
-            number(report.lost_uncounted)
-        );
+        let _ = writeln!(out, "      losses without a number: {}", number(report.lost_uncounted));
     }
 }
 
@@ -172,45 +148,21 @@ fn pages(report: &Report, out: &mut String) {
     let pages = &report.pages;
     let _ = writeln!(out, "\n{:<38} {:>14}", "", "pages");
     let mut row = |label: &str, value: u64, note: String| {
-        let _ = writeln!(
-            out,
-            "{}",
-            format!("{label:<38} {:>14}  {note}", number(value)).trim_end()
-        );
+        let _ =
+            writeln!(out, "{}", format!("{label:<38} {:>14}  {note}", number(value)).trim_end());
     };
-    row(
-        "allocated",
-        pages.allocated,
-        format!("in {} events", number(pages.alloc_events)),
-    );
-    row(
-        "freed",
-        pages.freed,
-        format!("in {} events", number(pages.free_events)),
-    );
+    row("allocated", pages.allocated, format!("in {} events", number(pages.alloc_events)));
+    row("freed", pages.freed, format!("in {} events", number(pages.free_events)));
     row("in use at the end", pages.in_use_at_end, String::new());
     let note = "allocated before the recording, or unseen";
-    row(
-        "freed, never seen before",
-        pages.freed_never_seen,
-        note.to_string(),
-    );
+    row("freed, never seen before", pages.freed_never_seen, note.to_string());
     let note = "taken in between without an event";
     row("freed while free", pages.freed_while_free, note.to_string());
-    row(
-        "allocated while in use",
-        pages.allocated_while_used,
-        "a free is missing".to_string(),
-    );
+    row("allocated while in use", pages.allocated_while_used, "a free is missing".to_string());
     let orders = report.failed_by_order.iter().take(12);
-    let orders: Vec<String> = orders
-        .map(|(order, count)| format!("order {order}: {}", number(*count)))
-        .collect();
-    row(
-        "failed allocations",
-        pages.failed_events,
-        orders.join(", ").chars().take(44).collect(),
-    );
+    let orders: Vec<String> =
+        orders.map(|(order, count)| format!("order {order}: {}", number(*count))).collect();
+    row("failed allocations", pages.failed_events, orders.join(", ").chars().take(44).collect());
 }
 
 fn contention(report: &Report, out: &mut String) {
@@ -229,11 +181,7 @@ fn contention(report: &Report, out: &mut String) {
     out.push('\n');
     wrapped(out, "lock contention  ", &text);
     for (lock, count, wait_ns) in waits.locks.iter().filter(|(lock, ..)| *lock != 0) {
-        let text = format!(
-            "{lock:016x}: {} waits, {} s",
-            number(*count),
-            seconds(*wait_ns)
-        );
+        let text = format!("{lock:016x}: {} waits, {} s", number(*count), seconds(*wait_ns));
         wrapped(out, "                 ", &text);
     }
 }
@@ -242,13 +190,7 @@ fn reconciled(report: &Report, out: &mut String) {
     if report.reconciled.is_empty() {
         return;
     }
-    let heads = [
-        "kernel's counter",
-        "pages counted",
-        "in the events",
-        "without event",
-        "share",
-    ];
+    let heads = ["kernel's counter", "pages counted", "in the events", "without event", "share"];
     let _ = writeln!(
         out,
         "\n{:<24} {:>16} {:>16} {:>16} {:>10}",
@@ -273,11 +215,7 @@ fn damage(report: &Report, out: &mut String) {
     if report.damage_count == 0 {
         return;
     }
-    let _ = writeln!(
-        out,
-        "\nnot readable: {} places",
-        number(report.damage_count)
-    );
+    let _ = writeln!(out, "\nnot readable: {} places", number(report.damage_count));
     for fault in report.damage.iter().take(10) {
         wrapped(out, "  ", fault);
     }
@@ -301,11 +239,7 @@ fn verdicts(report: &Report, out: &mut String) {
         .collect();
     out.push('\n');
     if bad.is_empty() {
-        let care = report
-            .verdicts
-            .iter()
-            .filter(|verdict| verdict.grade == Grade::Care)
-            .count();
+        let care = report.verdicts.iter().filter(|verdict| verdict.grade == Grade::Care).count();
         let text = match care {
             0 => "This recording can be trusted.".to_string(),
             1 => "This recording can be trusted, with care at one point.".to_string(),
@@ -313,10 +247,7 @@ fn verdicts(report: &Report, out: &mut String) {
         };
         wrapped(out, "", &text);
     } else {
-        let text = format!(
-            "This recording cannot be trusted because {}.",
-            bad.join("; ")
-        );
+        let text = format!("This recording cannot be trusted because {}.", bad.join("; "));
         wrapped(out, "", &text);
     }
 }

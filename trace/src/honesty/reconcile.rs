@@ -43,10 +43,7 @@ pub struct Window {
 impl Window {
     pub(super) fn of(recording: &Recording, first_ns: u64, last_ns: u64) -> Window {
         let times = |end: &'static str| {
-            let pieces = recording
-                .read_times
-                .iter()
-                .filter(move |time| time.file.ends_with(end));
+            let pieces = recording.read_times.iter().filter(move |time| time.file.ends_with(end));
             pieces.map(|time| (time.begin_ns, time.end_ns))
         };
         let before_end_ns = times(".before").map(|(_, end)| end).max();
@@ -58,13 +55,7 @@ impl Window {
             _ => None,
         };
         let (before, after) = (recording.before.is_some(), recording.after.is_some());
-        Window {
-            before,
-            after,
-            before_end_ns,
-            after_begin_ns,
-            inside,
-        }
+        Window { before, after, before_end_ns, after_begin_ns, inside }
     }
 }
 
@@ -85,10 +76,7 @@ pub(super) struct Traced {
 
 impl Traced {
     pub(super) fn of(recording: &Recording) -> Traced {
-        let mut traced = Traced {
-            to_ns: u64::MAX,
-            ..Traced::default()
-        };
+        let mut traced = Traced { to_ns: u64::MAX, ..Traced::default() };
         // Within a reading the counter may or may not hold an event: its middle halves the error.
         let middle = |range: std::ops::RangeInclusive<u64>| {
             range.start() + (range.end() - range.start()) / 2
@@ -99,15 +87,8 @@ impl Traced {
         if let Some(range) = recording.read_time("vmstat.after") {
             traced.to_ns = middle(range);
         }
-        let zones = recording
-            .before
-            .as_ref()
-            .and_then(|before| before.zoneinfo.as_ref());
-        for zone in zones
-            .iter()
-            .flat_map(|info| &info.zones)
-            .filter(|zone| zone.populated())
-        {
+        let zones = recording.before.as_ref().and_then(|before| before.zoneinfo.as_ref());
+        for zone in zones.iter().flat_map(|info| &info.zones).filter(|zone| zone.populated()) {
             let Some(start) = zone.start_pfn else {
                 continue;
             };
@@ -118,9 +99,7 @@ impl Traced {
                 traced.names.push(name);
                 traced.allocated.push(0);
             }
-            traced
-                .zones
-                .push((start, start.saturating_add(zone.spanned), index));
+            traced.zones.push((start, start.saturating_add(zone.spanned), index));
         }
         traced
     }
@@ -134,10 +113,7 @@ impl Traced {
             return;
         }
         let pages = 1u64.checked_shl(u32::from(order)).unwrap_or(0);
-        let found = self
-            .zones
-            .iter()
-            .find(|(start, end, _)| (*start..*end).contains(&pfn));
+        let found = self.zones.iter().find(|(start, end, _)| (*start..*end).contains(&pfn));
         let sum = match found {
             Some((_, _, index)) => &mut self.allocated[*index],
             None => &mut self.elsewhere,
@@ -166,26 +142,14 @@ pub(super) fn rows(recording: &Recording, traced: &Traced) -> Vec<Reconciled> {
     for (name, pages) in traced.names.iter().zip(&traced.allocated) {
         let counter = format!("pgalloc_{name}");
         if let Some(counted) = grown(&counter) {
-            rows.push(Reconciled {
-                counter,
-                counted,
-                traced: *pages,
-            });
+            rows.push(Reconciled { counter, counted, traced: *pages });
         }
     }
     let sum = after.sum("pgalloc_").wrapping_sub(before.sum("pgalloc_"));
     let pages = traced.allocated.iter().sum::<u64>() + traced.elsewhere;
-    rows.push(Reconciled {
-        counter: "pgalloc (all)".to_string(),
-        counted: sum,
-        traced: pages,
-    });
+    rows.push(Reconciled { counter: "pgalloc (all)".to_string(), counted: sum, traced: pages });
     if let Some(counted) = grown("pgfree") {
-        rows.push(Reconciled {
-            counter: "pgfree".to_string(),
-            counted,
-            traced: traced.freed,
-        });
+        rows.push(Reconciled { counter: "pgfree".to_string(), counted, traced: traced.freed });
     }
     rows
 }

@@ -46,10 +46,7 @@ pub(super) fn of(report: &Report, recording: &Recording) -> Vec<Verdict> {
 fn events(report: &Report, say: &mut impl FnMut(Grade, String)) {
     let has = |name: &str| report.kinds.iter().any(|kind| kind.name == name);
     if report.pages.alloc_events + report.pages.free_events == 0 {
-        say(
-            Grade::Bad,
-            "there is no allocation and no free in it".to_string(),
-        );
+        say(Grade::Bad, "there is no allocation and no free in it".to_string());
     } else if report.pages.free_events == 0 || report.pages.alloc_events == 0 {
         let (had, not) = if report.pages.free_events == 0 {
             ("mm_page_alloc", "mm_page_free")
@@ -62,27 +59,18 @@ fn events(report: &Report, say: &mut impl FnMut(Grade, String)) {
         );
     }
     for (name, loss) in [
-        (
-            "mm_page_free_batched",
-            "when batched frees reach the per-CPU lists is not known",
-        ),
+        ("mm_page_free_batched", "when batched frees reach the per-CPU lists is not known"),
         ("mm_page_alloc_zone_locked", "refills cannot be checked"),
         ("mm_page_pcpu_drain", "drains cannot be checked"),
     ] {
         if !has(name) {
-            say(
-                Grade::Care,
-                format!("no {name} (not recorded, or none happened): {loss}"),
-            );
+            say(Grade::Care, format!("no {name} (not recorded, or none happened): {loss}"));
         }
     }
     if report.damage_count > 0 {
         let first = report.damage.first().map_or("", String::as_str);
         let count = number(report.damage_count);
-        say(
-            Grade::Bad,
-            format!("{count} places could not be read, the first: {first}"),
-        );
+        say(Grade::Bad, format!("{count} places could not be read, the first: {first}"));
     }
     if let Some(line) = report.unfinished_line {
         let text = format!("the last line ({line}) was cut off and is not read");
@@ -104,16 +92,10 @@ fn losses(report: &Report, say: &mut impl FnMut(Grade, String)) {
     let lost = report.lost();
     if lost > 0 {
         let share = per_cent(lost, lost.saturating_add(report.events));
-        say(
-            Grade::Bad,
-            format!("{} events were lost ({share} of all)", number(lost)),
-        );
+        say(Grade::Bad, format!("{} events were lost ({share} of all)", number(lost)));
     } else if report.lost_uncounted > 0 {
         let count = number(report.lost_uncounted);
-        say(
-            Grade::Bad,
-            format!("events were lost at {count} places; how many is not recorded"),
-        );
+        say(Grade::Bad, format!("events were lost at {count} places; how many is not recorded"));
     } else if report.cpus.iter().any(|cpu| cpu.events > 0) {
         say(Grade::Good, "no loss of events is recorded".to_string());
     }
@@ -132,10 +114,7 @@ fn pages(report: &Report, say: &mut impl FnMut(Grade, String)) {
         );
         say(grade, text);
     } else if pages.allocated > 0 {
-        say(
-            Grade::Good,
-            "no page is allocated while it is in use".to_string(),
-        );
+        say(Grade::Good, "no page is allocated while it is in use".to_string());
     }
     if pages.freed_while_free > 0 {
         let text = format!(
@@ -148,17 +127,9 @@ fn pages(report: &Report, say: &mut impl FnMut(Grade, String)) {
 }
 
 fn counters(report: &Report, say: &mut impl FnMut(Grade, String)) {
-    for row in report
-        .reconciled
-        .iter()
-        .filter(|row| !row.counter.contains('_'))
-    {
+    for row in report.reconciled.iter().filter(|row| !row.counter.contains('_')) {
         let missing = row.missing();
-        let what = if row.counter == "pgfree" {
-            "freed"
-        } else {
-            "allocated"
-        };
+        let what = if row.counter == "pgfree" { "freed" } else { "allocated" };
         let share = per_cent(missing.unsigned_abs(), row.counted);
         let weighs = missing.unsigned_abs().saturating_mul(1000)
             > row.counted.saturating_mul(MISSING_PER_MILLE);
@@ -189,37 +160,26 @@ fn snapshots(report: &Report, recording: &Recording, say: &mut impl FnMut(Grade,
     match (window.before, window.after) {
         (true, true) => {}
         (false, false) => {
-            say(
-                Grade::Care,
-                "no snapshots: the state it begins from must be guessed".to_string(),
-            );
+            say(Grade::Care, "no snapshots: the state it begins from must be guessed".to_string());
         }
-        (false, true) => say(
-            Grade::Care,
-            "no snapshot before: its start must be guessed".to_string(),
-        ),
-        (true, false) => say(
-            Grade::Care,
-            "no snapshot after: its end cannot be checked".to_string(),
-        ),
+        (false, true) => {
+            say(Grade::Care, "no snapshot before: its start must be guessed".to_string())
+        }
+        (true, false) => {
+            say(Grade::Care, "no snapshot after: its end cannot be checked".to_string())
+        }
     }
     if window.before && window.after {
         match window.inside {
             Some(true) => {
-                say(
-                    Grade::Good,
-                    "the snapshots were read within the traced time".to_string(),
-                );
+                say(Grade::Good, "the snapshots were read within the traced time".to_string());
             }
             Some(false) => {
                 let text = "the snapshots were read outside the traced time: what happened between \
                     is not in the events";
                 say(Grade::Care, text.to_string());
             }
-            None => say(
-                Grade::Care,
-                "when the snapshots were read is not recorded".to_string(),
-            ),
+            None => say(Grade::Care, "when the snapshots were read is not recorded".to_string()),
         }
     }
     if recording.kernel().is_none() {

@@ -53,8 +53,7 @@ impl Unpacker {
             let status = decoder.run_on_buffers(rest, &mut buffer);
             let status = status.map_err(|error| format!("packed records broken: {error}"))?;
             rest = &rest[status.bytes_read..];
-            self.bytes
-                .extend_from_slice(&buffer[..status.bytes_written]);
+            self.bytes.extend_from_slice(&buffer[..status.bytes_written]);
             if self.bytes.len() > UNPACKED_BYTES_MAX {
                 return Err("a packed record unpacks to more than 64 MiB".to_string());
             }
@@ -142,11 +141,7 @@ impl PerfFeed {
     fn record(&mut self, pass: &mut Pass) -> Result<bool, String> {
         if !self.need(8)? {
             let left = self.window.len() - self.start;
-            return if left == 0 {
-                Ok(false)
-            } else {
-                Err(format!("{left} bytes of a record"))
-            };
+            return if left == 0 { Ok(false) } else { Err(format!("{left} bytes of a record")) };
         }
         let head = header(&self.window[self.start..], self.layout.big_endian);
         let (kind, size) = head.ok_or("a record without a head")?;
@@ -189,10 +184,7 @@ impl PerfFeed {
             kind::FINISHED_ROUND => self.finish_round(),
             kind::HEADER_ATTR => header_attr(&mut self.layout, body),
             kind::LOST_SAMPLES => {
-                let mut words = Words {
-                    rest: body,
-                    big_endian: self.layout.big_endian,
-                };
+                let mut words = Words { rest: body, big_endian: self.layout.big_endian };
                 let count = words.u64().unwrap_or(0);
                 self.lost_samples = self.lost_samples.saturating_add(count);
             }
@@ -202,15 +194,9 @@ impl PerfFeed {
 
     fn skip_hardware_trace(&mut self, size: usize) -> Result<bool, String> {
         let body = &self.window[self.start + 8..self.start + size];
-        let mut words = Words {
-            rest: body,
-            big_endian: self.layout.big_endian,
-        };
+        let mut words = Words { rest: body, big_endian: self.layout.big_endian };
         let length = words.u64().unwrap_or(0);
-        let next = self
-            .at
-            .checked_add(size as u64)
-            .and_then(|at| at.checked_add(length));
+        let next = self.at.checked_add(size as u64).and_then(|at| at.checked_add(length));
         self.at = next.ok_or("hardware trace of an impossible length")?;
         self.window.clear();
         self.start = 0;
@@ -225,9 +211,7 @@ impl PerfFeed {
         let mut at = 0;
         while let Some((kind, size)) = header(&unpacked[at..], self.layout.big_endian) {
             if size < 8 {
-                return Err(format!(
-                    "a packed record of {size} bytes: the rest cannot be read"
-                ));
+                return Err(format!("a packed record of {size} bytes: the rest cannot be read"));
             }
             let Some(record) = unpacked.get(at..at + size) else {
                 break;
@@ -242,10 +226,7 @@ impl PerfFeed {
     /// In a pipe the formats follow their record.
     fn piped_formats(&mut self, size: usize, pass: &mut Pass) -> Result<bool, String> {
         let body = &self.window[self.start + 8..self.start + size];
-        let mut words = Words {
-            rest: body,
-            big_endian: self.layout.big_endian,
-        };
+        let mut words = Words { rest: body, big_endian: self.layout.big_endian };
         let length = words.u32().ok_or("formats without a length")? as usize;
         self.skip(size);
         // The stream is padded to 8 bytes after them.
@@ -259,8 +240,7 @@ impl PerfFeed {
         let outcome = self.layout.tracing_data(scan, &mut damage);
         let faults = damage.faults().iter().cloned().chain(outcome.err());
         for fault in faults {
-            pass.damage
-                .add(At::Byte(self.at), format!("formats: {fault}"));
+            pass.damage.add(At::Byte(self.at), format!("formats: {fault}"));
         }
         let padded = if self.need(padded)? { padded } else { length };
         self.skip(padded);
@@ -322,24 +302,15 @@ impl Feed for PerfFeed {
 
 /// Type and size of the record that begins here.
 fn header(bytes: &[u8], big_endian: bool) -> Option<(u32, usize)> {
-    let mut words = Words {
-        rest: bytes,
-        big_endian,
-    };
+    let mut words = Words { rest: bytes, big_endian };
     let kind = words.u32()?;
     let size: [u8; 2] = words.bytes(4)?[2..].try_into().ok()?;
-    let size = if big_endian {
-        u16::from_be_bytes(size)
-    } else {
-        u16::from_le_bytes(size)
-    };
+    let size = if big_endian { u16::from_be_bytes(size) } else { u16::from_le_bytes(size) };
     Some((kind, usize::from(size)))
 }
 
 fn sample(layout: &Layout, body: &[u8], pass: &mut Pass) -> Result<Event, &'static str> {
-    let sample = layout
-        .sample(body)
-        .ok_or("a sample that its attribute does not describe")?;
+    let sample = layout.sample(body).ok_or("a sample that its attribute does not describe")?;
     let decoded = layout.decoder.decode(sample.raw)?;
     if let Some(name) = decoded.other {
         pass.other(name.as_bytes());
@@ -360,15 +331,9 @@ fn header_attr(layout: &mut Layout, body: &[u8]) {
     let Ok(attr) = record::attr(&mut scan) else {
         return;
     };
-    let mut words = Words {
-        rest: &body[4..],
-        big_endian: layout.big_endian,
-    };
+    let mut words = Words { rest: &body[4..], big_endian: layout.big_endian };
     let size = words.u32().unwrap_or(0) as usize;
-    let mut words = Words {
-        rest: body.get(size..).unwrap_or(&[]),
-        big_endian: layout.big_endian,
-    };
+    let mut words = Words { rest: body.get(size..).unwrap_or(&[]), big_endian: layout.big_endian };
     while let Some(id) = words.u64() {
         layout.ids.insert(id, layout.attrs.len());
     }
@@ -377,10 +342,7 @@ fn header_attr(layout: &mut Layout, body: &[u8]) {
 
 /// Losses and names of tasks.
 fn note(layout: &Layout, kind: u32, body: &[u8], pass: &mut Pass) {
-    let mut words = Words {
-        rest: body,
-        big_endian: layout.big_endian,
-    };
+    let mut words = Words { rest: body, big_endian: layout.big_endian };
     match kind {
         kind::LOST => {
             let _id = words.u64();

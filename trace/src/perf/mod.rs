@@ -70,20 +70,10 @@ impl PerfFile {
         }
         let mut scan = Scan::new(data.clone(), 8, big_endian);
         let header_bytes = scan.u64("size of the header")?;
-        let layout = Layout {
-            big_endian,
-            decoder: Decoder::new(big_endian),
-            ..Layout::default()
-        };
+        let layout = Layout { big_endian, decoder: Decoder::new(big_endian), ..Layout::default() };
         let records = header_bytes..data.len();
         let damage = Damage::default();
-        let mut file = PerfFile {
-            data,
-            layout,
-            release: None,
-            records,
-            damage,
-        };
+        let mut file = PerfFile { data, layout, release: None, records, damage };
         match header_bytes {
             // A pipe: attributes and formats come as records.
             16 => Ok(file),
@@ -91,9 +81,7 @@ impl PerfFile {
                 file.header(&mut scan)?;
                 Ok(file)
             }
-            _ => Err(scan.fault(format!(
-                "header of {header_bytes} bytes: neither file nor pipe"
-            ))),
+            _ => Err(scan.fault(format!("header of {header_bytes} bytes: neither file nor pipe"))),
         }
     }
 
@@ -121,10 +109,7 @@ impl PerfFile {
             self.damage.add(At::Byte(40), what);
             self.records = records.start.min(end)..end;
         }
-        let mut at = Scan {
-            at: records.end,
-            ..scan.clone()
-        };
+        let mut at = Scan { at: records.end, ..scan.clone() };
         for bit in (0..FEATURES).filter(|bit| features[(bit / 64) as usize] >> (bit % 64) & 1 == 1)
         {
             let outcome =
@@ -161,22 +146,14 @@ impl PerfFile {
         let count = ((place.end - place.start) / attr_bytes).min(ATTRS_MAX);
         for index in 0..count {
             let start = place.start + index * attr_bytes;
-            let mut at = Scan {
-                at: start,
-                ..scan.clone()
-            };
+            let mut at = Scan { at: start, ..scan.clone() };
             let attr = record::attr(&mut at)?;
             at.at = start + attr_bytes - 16;
             let ids = section(&mut at, "ids of an event")?;
-            let mut at = Scan {
-                at: ids.start,
-                ..scan.clone()
-            };
+            let mut at = Scan { at: ids.start, ..scan.clone() };
             let count = ((ids.end - ids.start) / 8).min(at.left() / 8);
             for _ in 0..count {
-                self.layout
-                    .ids
-                    .insert(at.u64("id of an event")?, self.layout.attrs.len());
+                self.layout.ids.insert(at.u64("id of an event")?, self.layout.attrs.len());
             }
             self.layout.attrs.push(attr);
         }
@@ -187,20 +164,13 @@ impl PerfFile {
         if place.end > self.data.len() {
             return Err(scan.fault(format!("feature {bit} reaches beyond the end of the file")));
         }
-        let mut at = Scan {
-            at: place.start,
-            end: place.end,
-            ..scan.clone()
-        };
+        let mut at = Scan { at: place.start, end: place.end, ..scan.clone() };
         match bit {
             FEATURE_TRACING_DATA => self.layout.tracing_data(at, &mut self.damage),
             FEATURE_OSRELEASE => {
                 let length = u64::from(at.u32("length of the release")?);
                 let text = at.bytes(length.min(at.left()), "release")?;
-                let end = text
-                    .iter()
-                    .position(|byte| *byte == 0)
-                    .unwrap_or(text.len());
+                let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
                 self.release = Some(String::from_utf8_lossy(&text[..end]).into_owned());
                 Ok(())
             }

@@ -32,11 +32,7 @@ pub(super) fn attr(scan: &mut Scan) -> Result<Attr, Fault> {
     let sample_type = scan.u64("sample type")?;
     let read_format = scan.u64("read format")?;
     let sample_id_all = scan.u64("attribute flags")? & SAMPLE_ID_ALL != 0;
-    Ok(Attr {
-        sample_type,
-        read_format,
-        sample_id_all,
-    })
+    Ok(Attr { sample_type, read_format, sample_id_all })
 }
 
 /// Takes integers off a record's body.
@@ -57,20 +53,12 @@ impl<'a> Words<'a> {
 
     pub(super) fn u32(&mut self) -> Option<u32> {
         let bytes = self.bytes(4)?.try_into().ok()?;
-        Some(if self.big_endian {
-            u32::from_be_bytes(bytes)
-        } else {
-            u32::from_le_bytes(bytes)
-        })
+        Some(if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
     }
 
     pub(super) fn u64(&mut self) -> Option<u64> {
         let bytes = self.bytes(8)?.try_into().ok()?;
-        Some(if self.big_endian {
-            u64::from_be_bytes(bytes)
-        } else {
-            u64::from_le_bytes(bytes)
-        })
+        Some(if self.big_endian { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) })
     }
 }
 
@@ -93,28 +81,17 @@ impl Layout {
         if first.sample_type & sample::IDENTIFIER == 0 {
             return None;
         }
-        let mut peek = Words {
-            rest: words.rest,
-            big_endian: words.big_endian,
-        };
+        let mut peek = Words { rest: words.rest, big_endian: words.big_endian };
         let index = self.ids.get(&peek.u64()?)?;
         self.attrs.get(*index).copied()
     }
 
     /// Parses the body of a `PERF_RECORD_SAMPLE`.
     pub(super) fn sample<'a>(&self, body: &'a [u8]) -> Option<Sample<'a>> {
-        let mut words = Words {
-            rest: body,
-            big_endian: self.big_endian,
-        };
+        let mut words = Words { rest: body, big_endian: self.big_endian };
         let attr = self.attr_of(&words)?;
         let has = |bit: u64| attr.sample_type & bit != 0;
-        let mut found = Sample {
-            tid: 0,
-            time_ns: 0,
-            cpu: 0,
-            raw: &[],
-        };
+        let mut found = Sample { tid: 0, time_ns: 0, cpu: 0, raw: &[] };
         for bit in [sample::IDENTIFIER, sample::IP] {
             if has(bit) {
                 words.u64()?;
@@ -159,16 +136,9 @@ impl Layout {
         if attr.sample_type & sample::CPU == 0 {
             return None;
         }
-        let after = if attr.sample_type & sample::IDENTIFIER == 0 {
-            8
-        } else {
-            16
-        };
+        let after = if attr.sample_type & sample::IDENTIFIER == 0 { 8 } else { 16 };
         let start = body.len().checked_sub(after)?;
-        let mut words = Words {
-            rest: &body[start..],
-            big_endian: self.big_endian,
-        };
+        let mut words = Words { rest: &body[start..], big_endian: self.big_endian };
         u16::try_from(words.u32()?).ok()
     }
 }
@@ -177,11 +147,7 @@ impl Layout {
 fn skip_read(words: &mut Words<'_>, format: u64) -> Option<()> {
     let times = u64::from(format & 1 != 0) + u64::from(format & 2 != 0);
     let each = 1 + u64::from(format & 4 != 0) + u64::from(format & 16 != 0);
-    let count = if format & 8 != 0 {
-        words.u64()?.checked_mul(each)?
-    } else {
-        each
-    };
+    let count = if format & 8 != 0 { words.u64()?.checked_mul(each)? } else { each };
     let bytes = count.checked_add(times)?.checked_mul(8)?;
     words.bytes(usize::try_from(bytes).ok()?)?;
     Some(())

@@ -57,10 +57,7 @@ pub fn describe(
         page_bytes: page_bytes as u32,
         header_page: read(&root.join("events/header_page"))?,
         header_event: read(&root.join("events/header_event"))?,
-        ftrace_formats: ftrace
-            .iter()
-            .map(|path| read(path))
-            .collect::<Result<_, _>>()?,
+        ftrace_formats: ftrace.iter().map(|path| read(path)).collect::<Result<_, _>>()?,
         systems: systems.into_values().collect(),
         trace_clock: instance.read("trace_clock", "read the trace clock")?,
         uname,
@@ -72,11 +69,7 @@ pub fn describe(
 fn read(path: &Path) -> Result<Vec<u8>, RecordError> {
     tracefs::read(path).map_err(|reason| {
         let doing = "read the description of an event";
-        RecordError::Tracefs {
-            doing,
-            path: path.into(),
-            reason,
-        }
+        RecordError::Tracefs { doing, path: path.into(), reason }
     })
 }
 
@@ -84,10 +77,7 @@ fn read(path: &Path) -> Result<Vec<u8>, RecordError> {
 #[must_use]
 pub fn event_ids(head: &Head) -> BTreeMap<u16, String> {
     let mut ids = BTreeMap::new();
-    let ftrace = System {
-        name: "ftrace".to_string(),
-        formats: head.ftrace_formats.clone(),
-    };
+    let ftrace = System { name: "ftrace".to_string(), formats: head.ftrace_formats.clone() };
     for system in head.systems.iter().chain([&ftrace]) {
         for format in &system.formats {
             let text = String::from_utf8_lossy(format);
@@ -112,9 +102,7 @@ pub fn add_living(names: &mut Names) {
         for task in tasks.into_iter().flatten().flatten().flatten() {
             let pid = task.file_name().to_str().and_then(|pid| pid.parse().ok());
             if let (Some(pid), Ok(name)) = (pid, fs::read(task.path().join("comm"))) {
-                let name = String::from_utf8_lossy(&name)
-                    .trim_end_matches('\n')
-                    .to_string();
+                let name = String::from_utf8_lossy(&name).trim_end_matches('\n').to_string();
                 names.entry(pid).or_insert(name);
             }
         }
@@ -167,9 +155,7 @@ pub fn write(
     encoder.write_all(&encoded.bytes).map_err(failed)?;
     copy(&mut encoder, path, spools, total, watch)?;
     let buffered = encoder.finish().map_err(failed)?;
-    buffered
-        .into_inner()
-        .map_err(|error| failed(error.into_error()))?;
+    buffered.into_inner().map_err(|error| failed(error.into_error()))?;
     Ok(())
 }
 
@@ -184,10 +170,7 @@ pub fn repack(shot: &Shot, zstd_level: Option<i32>) -> io::Result<Cow<'_, [u8]>>
     };
     let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), level)?;
     encoder.include_checksum(true)?;
-    io::copy(
-        &mut zstd::stream::read::Decoder::new(shot.bytes.as_slice())?,
-        &mut encoder,
-    )?;
+    io::copy(&mut zstd::stream::read::Decoder::new(shot.bytes.as_slice())?, &mut encoder)?;
     encoder.finish().map(Cow::Owned)
 }
 

@@ -81,9 +81,7 @@ impl Capture {
             spare.insert(0, touched(FLAGS_BYTES));
             spare.insert(text_files / 2 + 1, touched(FLAGS_BYTES));
         }
-        let marker = OpenOptions::new()
-            .write(true)
-            .open(instance.path().join("trace_marker"));
+        let marker = OpenOptions::new().write(true).open(instance.path().join("trace_marker"));
         let scratch = vec![1; PIECE_BYTES];
         let mut packed = vec![1; zstd::zstd_safe::compress_bound(PIECE_BYTES)];
         let mut packer = Compressor::new(ZSTD_LEVEL)?;
@@ -111,9 +109,7 @@ impl Capture {
         }
         for (name, path) in TEXT_FILES {
             let name = format!("{name}.{when}");
-            self.shot(name, |capture, name, out| {
-                capture.read_text(name, path, out)
-            });
+            self.shot(name, |capture, name, out| capture.read_text(name, path, out));
         }
         if self.kpageflags {
             self.shot(format!("kpageflags.{when}.zst"), Capture::read_flags);
@@ -177,9 +173,7 @@ impl Capture {
                 return Ok(out);
             }
             self.note(name, at, read as u64, begin_ns);
-            let packed = self
-                .packer
-                .compress_to_buffer(&self.scratch[..read], &mut self.packed)?;
+            let packed = self.packer.compress_to_buffer(&self.scratch[..read], &mut self.packed)?;
             out.extend_from_slice(&self.packed[..packed]);
             at += read as u64;
         }
@@ -187,13 +181,7 @@ impl Capture {
 
     fn note(&mut self, file: &str, first_byte: u64, bytes: u64, begin_ns: u64) {
         let (file, end_ns) = (file.to_string(), self.clock.now_ns());
-        self.readings.push(Reading {
-            file,
-            first_byte,
-            bytes,
-            begin_ns,
-            end_ns,
-        });
+        self.readings.push(Reading { file, first_byte, bytes, begin_ns, end_ns });
     }
 
     /// Lets go of the instance, which could not be removed otherwise.
@@ -218,14 +206,7 @@ impl Capture {
     pub fn times(&self) -> String {
         let clock = self.clock.name();
         let mut text = format!("# file first_byte bytes begin_ns end_ns (trace clock {clock})\n");
-        for Reading {
-            file,
-            first_byte,
-            bytes,
-            begin_ns,
-            end_ns,
-        } in &self.readings
-        {
+        for Reading { file, first_byte, bytes, begin_ns, end_ns } in &self.readings {
             let _ = writeln!(text, "{file} {first_byte} {bytes} {begin_ns} {end_ns}");
         }
         text
@@ -258,18 +239,10 @@ fn nodes() -> Vec<(String, PathBuf)> {
         .flatten()
         .flatten()
         .filter_map(|entry| {
-            let number = entry
-                .file_name()
-                .to_str()?
-                .strip_prefix("node")?
-                .parse()
-                .ok()?;
+            let number = entry.file_name().to_str()?.strip_prefix("node")?.parse().ok()?;
             Some((number, entry.path().join("numastat")))
         })
         .collect();
     nodes.sort();
-    nodes
-        .into_iter()
-        .map(|(number, path)| (format!("node{number}"), path))
-        .collect()
+    nodes.into_iter().map(|(number, path)| (format!("node{number}"), path)).collect()
 }

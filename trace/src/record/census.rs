@@ -70,11 +70,7 @@ impl Census {
         self.event_bytes += used as u64;
         let mut rest = &page[layout.data_at..layout.data_at + used];
         while let Some(word) = first_word(rest) {
-            let type_len = if cfg!(target_endian = "big") {
-                word >> 27
-            } else {
-                word & 31
-            };
+            let type_len = if cfg!(target_endian = "big") { word >> 27 } else { word & 31 };
             let length = match type_len {
                 0 | TYPE_PADDING => first_word(&rest[4..]).map_or(0, |length| length as usize),
                 TYPE_TIME_EXTEND | TYPE_TIME_STAMP => 4,
@@ -89,14 +85,7 @@ impl Census {
                 return;
             };
             if type_len <= TYPE_DATA_MAX {
-                self.add_event(
-                    if type_len == 0 {
-                        &body[4.min(length)..]
-                    } else {
-                        body
-                    },
-                    own,
-                );
+                self.add_event(if type_len == 0 { &body[4.min(length)..] } else { body }, own);
             }
             rest = &rest[4 + length..];
         }
@@ -124,12 +113,8 @@ mod tests {
     use super::*;
     use crate::dat::pages::PageWriter;
 
-    const LAYOUT: PageLayout = PageLayout {
-        page_bytes: 256,
-        commit_at: 8,
-        commit_bytes: 8,
-        data_at: 16,
-    };
+    const LAYOUT: PageLayout =
+        PageLayout { page_bytes: 256, commit_at: 8, commit_bytes: 8, data_at: 16 };
 
     fn event(id: u16, pid: i32, bytes: usize) -> Vec<u8> {
         let mut payload = vec![0; bytes];
@@ -150,12 +135,9 @@ mod tests {
     fn events_are_counted_by_number_and_the_recorders_own_apart() {
         let mut writer = PageWriter::new(256);
         let mut pages = Vec::new();
-        for (time, id, pid, bytes) in [
-            (1, 5, 7, 8),
-            (2, 5, 9, 24),
-            (1 << 40, 6, 9, 120),
-            (1 << 41, 6, 9, 160),
-        ] {
+        for (time, id, pid, bytes) in
+            [(1, 5, 7, 8), (2, 5, 9, 24), (1 << 40, 6, 9, 120), (1 << 41, 6, 9, 160)]
+        {
             pages.extend(writer.push(time, &event(id, pid, bytes)).unwrap());
         }
         pages.extend(writer.finish());
@@ -182,9 +164,7 @@ mod tests {
         for _ in 0..2000 {
             let mut page = vec![0; 256];
             for byte in &mut page {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 *byte = (state >> 56) as u8;
             }
             let census = census(&[page]);

@@ -177,11 +177,7 @@ impl RecordError {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 RecordError::DiskFull { path, bytes }
             }
-            _ => RecordError::File {
-                doing,
-                path,
-                reason,
-            },
+            _ => RecordError::File { doing, path, reason },
         }
     }
 }

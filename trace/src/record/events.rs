@@ -51,11 +51,7 @@ fn choose(names: &[String], available: &BTreeSet<&str>) -> Result<Choice, String
         };
         for event in group {
             let known = available.contains(event);
-            let set = if known {
-                &mut choice.events
-            } else {
-                &mut choice.missing
-            };
+            let set = if known { &mut choice.events } else { &mut choice.missing };
             set.insert((*event).to_string());
         }
         if !group.is_empty() {
@@ -70,9 +66,7 @@ fn choose(names: &[String], available: &BTreeSet<&str>) -> Result<Choice, String
         match matching.as_slice() {
             [] if name == "compaction" => _ = choice.missing.insert("compaction:*".to_string()),
             [] => return Err(name.clone()),
-            _ => choice
-                .events
-                .extend(matching.iter().map(ToString::to_string)),
+            _ => choice.events.extend(matching.iter().map(ToString::to_string)),
         }
     }
     Ok(choice)
@@ -91,9 +85,7 @@ pub fn resolve(names: &[String], root: &Path) -> Result<Choice, RecordError> {
     })?;
     let available: BTreeSet<&str> = text.lines().collect();
     if !available.contains(PAGE_EVENTS[0]) {
-        return Err(RecordError::NoPageEvents {
-            events: root.join("events"),
-        });
+        return Err(RecordError::NoPageEvents { events: root.join("events") });
     }
     choose(names, &available).map_err(|name| RecordError::UnknownEvent { name, list })
 }
@@ -118,28 +110,14 @@ mod tests {
         let available = BTreeSet::from(["kmem:mm_page_alloc", "compaction:a", "compaction:b"]);
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let choice = choose(&names, &available).unwrap();
-        assert_eq!(
-            choice.events.iter().map(String::as_str).collect::<Vec<_>>(),
-            events
-        );
-        assert_eq!(
-            choice
-                .missing
-                .iter()
-                .map(String::as_str)
-                .collect::<Vec<_>>(),
-            missing
-        );
+        assert_eq!(choice.events.iter().map(String::as_str).collect::<Vec<_>>(), events);
+        assert_eq!(choice.missing.iter().map(String::as_str).collect::<Vec<_>>(), missing);
     }
 
     #[test]
     fn a_group_tells_what_the_kernel_lacks() {
         check(&["lock"], &[], LOCK_EVENTS);
-        check(
-            &["kmem:mm_page_alloc", "lock"],
-            &["kmem:mm_page_alloc"],
-            LOCK_EVENTS,
-        );
+        check(&["kmem:mm_page_alloc", "lock"], &["kmem:mm_page_alloc"], LOCK_EVENTS);
     }
 
     #[test]
@@ -150,9 +128,6 @@ mod tests {
     #[test]
     fn an_unknown_name_is_refused_but_compaction_may_be_absent() {
         let names = ["compaction".to_string(), "nonsense".to_string()];
-        assert_eq!(
-            choose(&names, &BTreeSet::new()),
-            Err("nonsense".to_string())
-        );
+        assert_eq!(choose(&names, &BTreeSet::new()), Err("nonsense".to_string()));
     }
 }

@@ -29,18 +29,11 @@ impl Folder {
         }
         let partial = partial_of(out);
         if partial.symlink_metadata().is_ok() {
-            return Err(RecordError::PartialExists {
-                partial,
-                out: out.into(),
-            });
+            return Err(RecordError::PartialExists { partial, out: out.into() });
         }
         fs::create_dir(&partial)
             .map_err(|reason| RecordError::file("create", &partial, 0, reason))?;
-        let folder = Folder {
-            out: out.into(),
-            partial,
-            done: false,
-        };
+        let folder = Folder { out: out.into(), partial, done: false };
         folder.write(OWNER_FILE, Owner::this().text().as_bytes())?;
         Ok(folder)
     }
@@ -68,9 +61,7 @@ impl Folder {
         let _ = fs::remove_file(self.partial.join(OWNER_FILE));
         // rename(2) would replace an empty folder.
         if self.out.symlink_metadata().is_ok() {
-            return Err(RecordError::OutExists {
-                path: self.out.clone(),
-            });
+            return Err(RecordError::OutExists { path: self.out.clone() });
         }
         fs::rename(&self.partial, &self.out)
             .map_err(|reason| RecordError::file("rename", &self.partial, 0, reason))?;
@@ -101,10 +92,7 @@ pub fn remove_partial(out: &Path) -> Result<Option<PathBuf>, RecordError> {
         return Err(RecordError::PartialForeign { partial });
     };
     if owner.alive() {
-        return Err(RecordError::PartialInUse {
-            partial,
-            pid: owner.pid,
-        });
+        return Err(RecordError::PartialInUse { partial, pid: owner.pid });
     }
     fs::remove_dir_all(&partial)
         .map_err(|reason| RecordError::file("remove", &partial, 0, reason))?;
@@ -144,16 +132,9 @@ mod tests {
         folder.write("kernel", b"6\n").unwrap();
         assert!(!out.exists());
         assert_eq!(folder.complete().unwrap(), out);
-        let names: Vec<_> = fs::read_dir(&out)
-            .unwrap()
-            .flatten()
-            .map(|e| e.file_name())
-            .collect();
+        let names: Vec<_> = fs::read_dir(&out).unwrap().flatten().map(|e| e.file_name()).collect();
         assert_eq!(names, ["kernel"]);
-        assert!(matches!(
-            Folder::create(&out),
-            Err(RecordError::OutExists { .. })
-        ));
+        assert!(matches!(Folder::create(&out), Err(RecordError::OutExists { .. })));
         fs::remove_dir_all(base).unwrap();
     }
 
@@ -164,25 +145,13 @@ mod tests {
         let partial = base.join("out.partial");
         assert_eq!(remove_partial(&out).unwrap(), None);
         let folder = Folder::create(&out).unwrap();
-        assert!(matches!(
-            Folder::create(&out),
-            Err(RecordError::PartialExists { .. })
-        ));
-        assert!(matches!(
-            remove_partial(&out),
-            Err(RecordError::PartialInUse { .. })
-        ));
-        let dead = Owner {
-            start_ticks: u64::MAX,
-            ..Owner::this()
-        };
+        assert!(matches!(Folder::create(&out), Err(RecordError::PartialExists { .. })));
+        assert!(matches!(remove_partial(&out), Err(RecordError::PartialInUse { .. })));
+        let dead = Owner { start_ticks: u64::MAX, ..Owner::this() };
         folder.write(OWNER_FILE, dead.text().as_bytes()).unwrap();
         assert_eq!(remove_partial(&out).unwrap(), Some(partial.clone()));
         fs::create_dir(&partial).unwrap();
-        assert!(matches!(
-            remove_partial(&out),
-            Err(RecordError::PartialForeign { .. })
-        ));
+        assert!(matches!(remove_partial(&out), Err(RecordError::PartialForeign { .. })));
         fs::remove_dir_all(base).unwrap();
     }
 }

@@ -36,10 +36,7 @@ impl Instance {
             path: path.clone(),
             reason,
         })?;
-        let instance = Instance {
-            path,
-            present: true,
-        };
+        let instance = Instance { path, present: true };
         instance.write("tracing_on", "0", "keep tracing off at first")?;
         Ok(instance)
     }
@@ -61,11 +58,7 @@ impl Instance {
             .write(true)
             .open(&path)
             .and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()))
-            .map_err(|reason| RecordError::Tracefs {
-                doing,
-                path,
-                reason,
-            })
+            .map_err(|reason| RecordError::Tracefs { doing, path, reason })
     }
 
     /// Reads a file of the instance; `doing` completes the sentence "cannot …".
@@ -76,11 +69,7 @@ impl Instance {
         let path = self.path.join(file);
         match tracefs::read(&path) {
             Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            Err(reason) => Err(RecordError::Tracefs {
-                doing,
-                path,
-                reason,
-            }),
+            Err(reason) => Err(RecordError::Tracefs { doing, path, reason }),
         }
     }
 
@@ -98,14 +87,7 @@ impl Instance {
         })?;
         let mut cpus: Vec<usize> = entries
             .flatten()
-            .filter_map(|entry| {
-                entry
-                    .file_name()
-                    .to_str()?
-                    .strip_prefix("cpu")?
-                    .parse()
-                    .ok()
-            })
+            .filter_map(|entry| entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok())
             .collect();
         cpus.sort_unstable();
         Ok(cpus)
@@ -142,10 +124,7 @@ fn remove(path: &Path) -> Result<(), RecordError> {
                 thread::sleep(REMOVE_PAUSE);
             }
             Err(reason) => {
-                return Err(RecordError::NotRemoved {
-                    path: path.into(),
-                    reason,
-                });
+                return Err(RecordError::NotRemoved { path: path.into(), reason });
             }
         }
     }
@@ -161,12 +140,8 @@ pub fn stale(tracefs: &Tracefs) -> Vec<PathBuf> {
         .flatten()
         .filter(|entry| {
             let name = entry.file_name();
-            let owner = name
-                .to_str()
-                .and_then(|name| name.strip_prefix(NAME_PREFIX));
-            owner
-                .and_then(Owner::parse)
-                .is_some_and(|owner| !owner.alive())
+            let owner = name.to_str().and_then(|name| name.strip_prefix(NAME_PREFIX));
+            owner.and_then(Owner::parse).is_some_and(|owner| !owner.alive())
         })
         .map(|entry| entry.path())
         .collect();

@@ -16,20 +16,10 @@ const NOT_SETTINGS: &[&str] = &["compact_memory", "drop_caches", "stat_refresh"]
 #[must_use]
 pub fn files() -> Vec<(&'static str, String)> {
     vec![
-        (
-            "kernel",
-            line(
-                rustix::system::uname()
-                    .release()
-                    .to_string_lossy()
-                    .into_owned(),
-            ),
-        ),
+        ("kernel", line(rustix::system::uname().release().to_string_lossy().into_owned())),
         (
             "cmdline",
-            read("/proc/cmdline")
-                .map(|text| line(kernel_words(&text)))
-                .unwrap_or_default(),
+            read("/proc/cmdline").map(|text| line(kernel_words(&text))).unwrap_or_default(),
         ),
         ("sysctl", sysctl()),
         ("thp", transparent_huge_pages()),
@@ -60,38 +50,23 @@ fn kernel_words(boot_line: &str) -> String {
 
 /// Entries of a folder, sorted by name.
 fn list(folder: &Path) -> Vec<PathBuf> {
-    let mut paths: Vec<PathBuf> = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .collect();
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     paths.sort();
     paths
 }
 
 /// Folders named `prefix` and a number, by number.
 fn numbered(folder: &str, prefix: &str) -> Vec<(u32, PathBuf)> {
-    let number = |path: &Path| {
-        path.file_name()?
-            .to_str()?
-            .strip_prefix(prefix)?
-            .parse()
-            .ok()
-    };
-    let mut found: Vec<(u32, PathBuf)> = list(folder.as_ref())
-        .into_iter()
-        .filter_map(|path| Some((number(&path)?, path)))
-        .collect();
+    let number = |path: &Path| path.file_name()?.to_str()?.strip_prefix(prefix)?.parse().ok();
+    let mut found: Vec<(u32, PathBuf)> =
+        list(folder.as_ref()).into_iter().filter_map(|path| Some((number(&path)?, path))).collect();
     found.sort();
     found
 }
 
 fn name(path: &Path) -> String {
-    path.file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned()
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// `vm.NAME = VALUE` of every setting under `/proc/sys/vm`, and NUMA balancing.
@@ -116,11 +91,7 @@ fn sysctl() -> String {
 /// (`stats`) are left out.
 fn transparent_huge_pages() -> String {
     let mut text = String::new();
-    settings(
-        "/sys/kernel/mm/transparent_hugepage".as_ref(),
-        "",
-        &mut text,
-    );
+    settings("/sys/kernel/mm/transparent_hugepage".as_ref(), "", &mut text);
     text
 }
 
@@ -164,9 +135,7 @@ fn cpus() -> String {
         }
     }
     let info = read("/proc/cpuinfo").unwrap_or_default();
-    let model = info
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     if let Some((_, model)) = model {
         let _ = writeln!(text, "model {}", model.trim());
     }
@@ -201,10 +170,7 @@ mod tests {
     #[test]
     fn the_boot_line_is_kept_without_the_first_program() {
         let line = "console=ttyS0 init=/bin/x transparent_hugepage=never -- --secret 5";
-        assert_eq!(
-            kernel_words(line),
-            "console=ttyS0 transparent_hugepage=never"
-        );
+        assert_eq!(kernel_words(line), "console=ttyS0 transparent_hugepage=never");
         assert_eq!(kernel_words("quiet"), "quiet");
     }
 
@@ -212,11 +178,7 @@ mod tests {
     fn this_machine_has_a_kernel_and_settings_in_key_value_form() {
         let files = files();
         let text = |name: &str| &files.iter().find(|(file, _)| *file == name).unwrap().1;
-        assert!(
-            text("kernel").split('.').count() >= 2,
-            "{:?}",
-            text("kernel")
-        );
+        assert!(text("kernel").split('.').count() >= 2, "{:?}", text("kernel"));
         assert!(text("sysctl").contains("vm.swappiness = "));
         assert!(!text("sysctl").contains("stat_refresh"));
         for line in text("sysctl").lines().chain(text("thp").lines()) {

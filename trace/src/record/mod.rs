@@ -122,11 +122,7 @@ pub fn record(
 }
 
 fn require_root() -> Result<(), RecordError> {
-    if rustix::process::geteuid().is_root() {
-        Ok(())
-    } else {
-        Err(RecordError::NotRoot)
-    }
+    if rustix::process::geteuid().is_root() { Ok(()) } else { Err(RecordError::NotRoot) }
 }
 
 /// Removes what killed recordings left: their trace instances and, for a recording into `out`, its

@@ -19,10 +19,7 @@ impl Owner {
     #[must_use]
     pub fn this() -> Owner {
         let pid = std::process::id();
-        Owner {
-            pid,
-            start_ticks: start_ticks(pid).unwrap_or(0),
-        }
+        Owner { pid, start_ticks: start_ticks(pid).unwrap_or(0) }
     }
 
     /// True when the process still runs.
@@ -41,10 +38,7 @@ impl Owner {
     #[must_use]
     pub fn parse(text: &str) -> Option<Owner> {
         let (pid, ticks) = text.split_once('-')?;
-        Some(Owner {
-            pid: pid.parse().ok()?,
-            start_ticks: ticks.parse().ok()?,
-        })
+        Some(Owner { pid: pid.parse().ok()?, start_ticks: ticks.parse().ok()? })
     }
 }
 
@@ -75,13 +69,7 @@ mod tests {
         let owner = Owner::this();
         assert!(owner.alive());
         assert_eq!(Owner::parse(&owner.text()), Some(owner));
-        assert!(
-            !Owner {
-                start_ticks: owner.start_ticks + 1,
-                ..owner
-            }
-            .alive()
-        );
+        assert!(!Owner { start_ticks: owner.start_ticks + 1, ..owner }.alive());
         assert_eq!(Owner::parse("x-1"), None);
     }
 }

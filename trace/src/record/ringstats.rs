@@ -19,8 +19,7 @@ impl RingStats {
     pub fn parse(text: &str) -> RingStats {
         let value = |key: &str| -> u64 {
             let line = text.lines().find_map(|line| line.strip_prefix(key));
-            line.and_then(|value| value.trim().parse().ok())
-                .unwrap_or(0)
+            line.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
         };
         RingStats {
             entries: value("entries:") + value("read events:"),
@@ -39,12 +38,7 @@ impl RingStats {
     /// Four lines of the file `ringstats`.
     #[must_use]
     pub fn text(&self) -> String {
-        let RingStats {
-            entries,
-            overrun,
-            commit_overrun,
-            dropped,
-        } = self;
+        let RingStats { entries, overrun, commit_overrun, dropped } = self;
         format!(
             "entries: {entries}\noverrun: {overrun}\ncommit overrun: {commit_overrun}\n\
              dropped events: {dropped}\n"

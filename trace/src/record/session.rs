@@ -64,9 +64,7 @@ impl<'a> Session<'a> {
         let tracefs = Tracefs::find_or_mount()?;
         if tracefs.mounted_here() {
             let place = tracefs.root().display();
-            progress(Progress::Note(&format!(
-                "mounted tracefs on {place} for the recording"
-            )));
+            progress(Progress::Note(&format!("mounted tracefs on {place} for the recording")));
         }
         for path in instance::stale(&tracefs) {
             let left = format!(
@@ -127,15 +125,7 @@ impl<'a> Session<'a> {
         let window_ns = [on_ns, clock.now_ns()];
 
         // In this order: what is named last is dropped first when a step below fails.
-        let Session {
-            signals,
-            tracefs,
-            folder,
-            instance,
-            mut capture,
-            spool,
-            ..
-        } = self;
+        let Session { signals, tracefs, folder, instance, mut capture, spool, .. } = self;
         capture.close();
         let mut tids = spool.tids();
         tids.push(rustix::thread::gettid().as_raw_nonzero().get());
@@ -165,11 +155,7 @@ impl<'a> Session<'a> {
             cpus,
             head,
         };
-        let desk = Desk {
-            options: self.options,
-            choice: &self.choice,
-            layout: self.layout,
-        };
+        let desk = Desk { options: self.options, choice: &self.choice, layout: self.layout };
         desk.complete(traced, &names, &capture, folder, &signals, progress)
     }
 
@@ -182,11 +168,7 @@ impl<'a> Session<'a> {
         let spool = &self.spool;
         let mut tick = || {
             let (bytes, lost) = (spool.bytes(), spool.lost());
-            progress(Progress::Recording {
-                elapsed: began.elapsed(),
-                bytes,
-                lost,
-            });
+            progress(Progress::Recording { elapsed: began.elapsed(), bytes, lost });
         };
         let mut child = match &self.options.until {
             Until::Command(command) => Some(spawn(command)?),
@@ -236,14 +218,8 @@ fn spawn(command: &[OsString]) -> Result<Running, RecordError> {
 fn configure(instance: &Instance, options: &Options) -> Result<(), RecordError> {
     let clock = options.clock.name();
     let known = instance.read("trace_clock", "list the trace clocks")?;
-    if !known
-        .split_whitespace()
-        .any(|word| word.trim_matches(['[', ']']) == clock)
-    {
-        return Err(RecordError::UnknownClock {
-            clock,
-            known: known.trim().to_string(),
-        });
+    if !known.split_whitespace().any(|word| word.trim_matches(['[', ']']) == clock) {
+        return Err(RecordError::UnknownClock { clock, known: known.trim().to_string() });
     }
     instance.write("trace_clock", clock, "set the trace clock")?;
     let size = options.buffer_kb.to_string();
@@ -268,20 +244,13 @@ fn page_layout(tracefs: &Tracefs) -> Result<PageLayout, RecordError> {
     })?;
     PageLayout::parse(&String::from_utf8_lossy(&text)).ok_or_else(|| {
         let reason = std::io::ErrorKind::InvalidData.into();
-        RecordError::Tracefs {
-            doing,
-            path,
-            reason,
-        }
+        RecordError::Tracefs { doing, path, reason }
     })
 }
 
 fn stats(instance: &Instance, cpus: &[usize]) -> Result<Vec<String>, RecordError> {
     let read = |cpu: &usize| {
-        instance.read(
-            &format!("per_cpu/cpu{cpu}/stats"),
-            "read the counts of lost events",
-        )
+        instance.read(&format!("per_cpu/cpu{cpu}/stats"), "read the counts of lost events")
     };
     cpus.iter().map(read).collect()
 }
@@ -319,11 +288,7 @@ impl Desk<'_> {
             .collect();
         traced.head.cpu_stats = stats_by_cpu(&traced);
         let total = traced.spools.iter().map(|spool| spool.bytes).sum();
-        let name = if self.options.zstd_level.is_some() {
-            "trace.dat.zst"
-        } else {
-            "trace.dat"
-        };
+        let name = if self.options.zstd_level.is_some() { "trace.dat.zst" } else { "trace.dat" };
         let mut watch = |done| {
             progress(Progress::Writing { done, total });
             check_signals(signals)
@@ -337,15 +302,9 @@ impl Desk<'_> {
             folder.write(&shot.name, &bytes)?;
         }
         folder.write("snapshots", capture.times().as_bytes())?;
-        let stats = traced
-            .stats_text
-            .iter()
-            .map(|text| RingStats::parse(text).text());
+        let stats = traced.stats_text.iter().map(|text| RingStats::parse(text).text());
         folder.write("ringstats", stats.collect::<String>().as_bytes())?;
-        folder.write(
-            "command",
-            format!("{}\n", self.command_text(&traced)).as_bytes(),
-        )?;
+        folder.write("command", format!("{}\n", self.command_text(&traced)).as_bytes())?;
         let meta = self.meta(&traced, &census, capture);
         let text = serde_json::to_string_pretty(&meta).expect("a plain struct becomes JSON");
         folder.write("meta", format!("{text}\n").as_bytes())?;
@@ -363,10 +322,8 @@ impl Desk<'_> {
     fn command_text(&self, traced: &Traced) -> String {
         match &self.options.until {
             Until::Command(command) => {
-                let words: Vec<String> = command
-                    .iter()
-                    .map(|word| quoted(&word.to_string_lossy()))
-                    .collect();
+                let words: Vec<String> =
+                    command.iter().map(|word| quoted(&word.to_string_lossy())).collect();
                 words.join(" ")
             }
             _ => {
@@ -381,43 +338,26 @@ impl Desk<'_> {
         let uname = rustix::system::uname();
         let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
         let ids = assemble::event_ids(&traced.head);
-        let mut events: std::collections::BTreeMap<String, u64> = self
-            .choice
-            .events
-            .iter()
-            .map(|event| (event.clone(), 0))
-            .collect();
+        let mut events: std::collections::BTreeMap<String, u64> =
+            self.choice.events.iter().map(|event| (event.clone(), 0)).collect();
         for (id, count) in &census.by_id {
-            let name = ids
-                .get(id)
-                .cloned()
-                .unwrap_or_else(|| format!("unknown:{id}"));
+            let name = ids.get(id).cloned().unwrap_or_else(|| format!("unknown:{id}"));
             *events.entry(name).or_default() += count;
         }
         let command = match &self.options.until {
             Until::Command(command) => command.as_slice(),
             _ => &[],
         };
-        let lost = traced
-            .stats_text
-            .iter()
-            .map(|text| RingStats::parse(text).lost());
+        let lost = traced.stats_text.iter().map(|text| RingStats::parse(text).lost());
         Meta {
             format: FORMAT,
             pageyard: env!("CARGO_PKG_VERSION").to_string(),
-            kernel: [
-                text(uname.release()),
-                text(uname.version()),
-                text(uname.machine()),
-            ],
+            kernel: [text(uname.release()), text(uname.version()), text(uname.machine())],
             page_bytes: rustix::param::page_size() as u64,
             clock: self.options.clock.name().to_string(),
             window_ns: traced.window_ns,
             workload_ns: traced.workload_ns,
-            command: command
-                .iter()
-                .map(|word| word.to_string_lossy().into_owned())
-                .collect(),
+            command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
             command_pid: traced.command_pid,
             command_end: traced.status.map(stop::describe),
             stopped: traced.stopped.text(),

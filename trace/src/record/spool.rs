@@ -29,10 +29,7 @@ const ALIGN_BYTES: usize = 4096;
 /// Reader threads go before the workload: a late reader loses events.
 const READER_NICE: i32 = -10;
 /// Upper bound of a sleep, should a kernel forget to wake a poll with `buffer_percent`.
-const POLL_TIMEOUT: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 250_000_000,
-};
+const POLL_TIMEOUT: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
 /// Bits of the count in a page's header that are flags: events were lost before this page.
 const COMMIT_FLAGS: u64 = 0xffff_ffff_fff0_0000;
 const COMMIT_MISSED: u64 = 1 << 31;
@@ -55,8 +52,7 @@ impl PageLayout {
     #[must_use]
     pub fn parse(text: &str) -> Option<PageLayout> {
         let number = |line: &str, key: &str| -> Option<usize> {
-            line.split(';')
-                .find_map(|part| part.trim().strip_prefix(key)?.trim().parse().ok())
+            line.split(';').find_map(|part| part.trim().strip_prefix(key)?.trim().parse().ok())
         };
         let line = |name: &str| text.lines().find(|line| line.contains(name));
         let (commit, data) = (line(" commit;")?, line(" data;")?);
@@ -82,10 +78,7 @@ impl PageLayout {
             Err(_) => u64::from(u32::from_ne_bytes([field[0], field[1], field[2], field[3]])),
         };
         let used = (commit & !COMMIT_FLAGS) as usize;
-        (
-            used.min(self.page_bytes - self.data_at),
-            commit & COMMIT_MISSED != 0,
-        )
+        (used.min(self.page_bytes - self.data_at), commit & COMMIT_MISSED != 0)
     }
 }
 
@@ -258,20 +251,12 @@ impl Reader {
         cpu: usize,
         spool: &Spool,
     ) -> Result<Reader, RecordError> {
-        let raw_path = instance
-            .path()
-            .join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
+        let raw_path = instance.path().join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
         let nonblock = OFlags::NONBLOCK.bits() as i32;
-        let raw = OpenOptions::new()
-            .read(true)
-            .custom_flags(nonblock)
-            .open(&raw_path);
+        let raw = OpenOptions::new().read(true).custom_flags(nonblock).open(&raw_path);
         let doing = "open the trace buffer of a CPU";
-        let raw = raw.map_err(|reason| RecordError::Tracefs {
-            doing,
-            path: raw_path.clone(),
-            reason,
-        })?;
+        let raw =
+            raw.map_err(|reason| RecordError::Tracefs { doing, path: raw_path.clone(), reason })?;
         let path = folder.join(format!("spool.{cpu}"));
         let (file, past_cache) = create(&path, layout.page_bytes.is_multiple_of(ALIGN_BYTES))
             .map_err(|reason| RecordError::file("create", &path, 0, reason))?;
@@ -299,10 +284,8 @@ impl Reader {
 
     fn run(&mut self) -> Result<CpuSpool, RecordError> {
         loop {
-            let mut fds = [
-                PollFd::new(&self.stop, PollFlags::IN),
-                PollFd::new(&self.raw, PollFlags::IN),
-            ];
+            let mut fds =
+                [PollFd::new(&self.stop, PollFlags::IN), PollFd::new(&self.raw, PollFlags::IN)];
             match poll(&mut fds, Some(&POLL_TIMEOUT)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(RecordError::Signals(errno.into())),
@@ -335,11 +318,7 @@ impl Reader {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break 0,
                 Err(reason) => {
                     let (doing, path) = ("read the trace buffer of a CPU", self.raw_path.clone());
-                    return Err(RecordError::Tracefs {
-                        doing,
-                        path,
-                        reason,
-                    });
+                    return Err(RecordError::Tracefs { doing, path, reason });
                 }
                 Ok(read) => break read,
             }
@@ -415,18 +394,10 @@ mod tests {
     #[test]
     fn the_page_layout_is_read_from_the_kernel() {
         let layout = PageLayout::parse(HEADER_PAGE).unwrap();
-        let expected = PageLayout {
-            page_bytes: 4096,
-            commit_at: 8,
-            commit_bytes: 8,
-            data_at: 16,
-        };
+        let expected = PageLayout { page_bytes: 4096, commit_at: 8, commit_bytes: 8, data_at: 16 };
         assert_eq!(layout, expected);
         assert_eq!(PageLayout::parse("nothing"), None);
-        assert_eq!(
-            PageLayout::parse(&HEADER_PAGE.replace("size:8", "size:3")),
-            None
-        );
+        assert_eq!(PageLayout::parse(&HEADER_PAGE.replace("size:8", "size:3")), None);
     }
 
     #[cfg(target_endian = "little")]
@@ -437,10 +408,6 @@ mod tests {
         page[8..12].copy_from_slice(&(1 << 31 | 1234_u32).to_ne_bytes());
         assert_eq!(layout.used(&page), (1234, true));
         page[8..12].copy_from_slice(&0x000f_ffff_u32.to_ne_bytes());
-        assert_eq!(
-            layout.used(&page),
-            (4080, false),
-            "never more than a page holds"
-        );
+        assert_eq!(layout.used(&page), (4080, false), "never more than a page holds");
     }
 }

@@ -69,11 +69,7 @@ impl Signals {
     pub fn catch() -> Result<Signals, RecordError> {
         let (pipe, write) = UnixStream::pair().map_err(RecordError::Signals)?;
         pipe.set_nonblocking(true).map_err(RecordError::Signals)?;
-        let mut signals = Signals {
-            pipe,
-            last: Arc::default(),
-            ids: Vec::new(),
-        };
+        let mut signals = Signals { pipe, last: Arc::default(), ids: Vec::new() };
         let ignored = ignored_signals();
         for signal in ENDING.iter().copied().chain([SIGCHLD]) {
             if ignored >> (signal - 1) & 1 == 1 && signal != SIGCHLD {
@@ -117,8 +113,7 @@ impl Drop for Signals {
 fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0)
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// What may end the recording.
@@ -167,9 +162,7 @@ impl Wait<'_> {
 
     /// Sleeps until something happens; true when a reader failed.
     fn sleep(&mut self) -> Result<bool, RecordError> {
-        let left = self
-            .until
-            .map(|until| until.saturating_duration_since(Instant::now()));
+        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
         let tick = self.progress.as_ref().map(|_| PROGRESS_EVERY);
         let timeout = match (left, tick) {
             (Some(left), Some(tick)) => Some(left.min(tick)),
@@ -228,10 +221,7 @@ impl Wait<'_> {
     }
 
     fn sleep_signals(&self, time: Duration) -> Result<(), RecordError> {
-        let timeout = Timespec {
-            tv_sec: 0,
-            tv_nsec: i64::from(time.subsec_nanos()),
-        };
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(time.subsec_nanos()) };
         let mut fds = [PollFd::new(&self.signals.pipe, PollFlags::IN)];
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}

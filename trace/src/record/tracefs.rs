@@ -28,21 +28,12 @@ impl Tracefs {
             return Err(RecordError::LockedDown { mode });
         }
         if let Some(root) = mounted() {
-            return Ok(Tracefs {
-                root,
-                mounted_here: false,
-            });
+            return Ok(Tracefs { root, mounted_here: false });
         }
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-        rustix::mount::mount("nodev", USUAL, "tracefs", flags, None).map_err(|errno| {
-            RecordError::NoTracefs {
-                reason: io::Error::from(errno),
-            }
-        })?;
-        Ok(Tracefs {
-            root: USUAL.into(),
-            mounted_here: true,
-        })
+        rustix::mount::mount("nodev", USUAL, "tracefs", flags, None)
+            .map_err(|errno| RecordError::NoTracefs { reason: io::Error::from(errno) })?;
+        Ok(Tracefs { root: USUAL.into(), mounted_here: true })
     }
 
     /// Its top folder.
@@ -89,8 +80,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// The mode in force when it forbids tracefs. Integrity mode allows it.
 fn lockdown_confidential() -> Option<String> {
     let text = fs::read_to_string("/sys/kernel/security/lockdown").ok()?;
-    text.contains("[confidentiality]")
-        .then(|| text.trim().to_string())
+    text.contains("[confidentiality]").then(|| text.trim().to_string())
 }
 
 /// The first tracefs of the mount table, the usual place before others.
@@ -127,14 +117,8 @@ mod tests {
         let usual = "nodev /sys/kernel/tracing tracefs rw 0 0\n";
         let other = "proc /proc proc rw 0 0\n";
         assert_eq!(mounted_in(other), None);
-        assert_eq!(
-            mounted_in(debug).unwrap().to_str(),
-            Some("/sys/kernel/debug/tracing")
-        );
+        assert_eq!(mounted_in(debug).unwrap().to_str(), Some("/sys/kernel/debug/tracing"));
         let both = format!("{debug}{other}{usual}");
-        assert_eq!(
-            mounted_in(&both).unwrap().to_str(),
-            Some("/sys/kernel/tracing")
-        );
+        assert_eq!(mounted_in(&both).unwrap().to_str(), Some("/sys/kernel/tracing"));
     }
 }

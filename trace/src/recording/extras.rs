@@ -19,9 +19,7 @@ impl RingStats {
     /// Events lost.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.overrun
-            .saturating_add(self.commit_overrun)
-            .saturating_add(self.dropped)
+        self.overrun.saturating_add(self.commit_overrun).saturating_add(self.dropped)
     }
 }
 
@@ -100,17 +98,10 @@ pub(super) fn ring_stats_by_cpu(texts: &[String]) -> Vec<RingStats> {
 /// Parses `cpu0 L3 Unified 266240K shared 0-1`.
 pub(super) fn caches(text: &str, damage: &mut Damage) -> Vec<Cache> {
     let mut all = Vec::new();
-    for (index, line) in text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty())
-    {
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         match cache(line) {
             Some(cache) => all.push(cache),
-            None => damage.add(
-                At::Line(index as u64 + 1),
-                "not `cpuN LN KIND SIZE shared LIST`",
-            ),
+            None => damage.add(At::Line(index as u64 + 1), "not `cpuN LN KIND SIZE shared LIST`"),
         }
     }
     all
@@ -126,13 +117,7 @@ fn cache(line: &str) -> Option<Cache> {
         ("shared", Some(list)) => cpu_list(list)?,
         _ => return None,
     };
-    Some(Cache {
-        cpu,
-        level,
-        kind,
-        bytes,
-        shared,
-    })
+    Some(Cache { cpu, level, kind, bytes, shared })
 }
 
 fn bytes(text: &str) -> Option<u64> {
@@ -182,10 +167,8 @@ pub(super) fn read_times(text: &str, damage: &mut Damage) -> Vec<ReadTime> {
         match read_time(line) {
             Some(time) => all.push(time),
             None => {
-                damage.add(
-                    At::Line(index as u64 + 1),
-                    "not `file first_byte bytes begin_ns end_ns`",
-                );
+                damage
+                    .add(At::Line(index as u64 + 1), "not `file first_byte bytes begin_ns end_ns`");
             }
         }
     }
@@ -197,23 +180,13 @@ fn read_time(line: &str) -> Option<ReadTime> {
     let file = words.next()?.to_string();
     let mut number = || words.next()?.parse().ok();
     let (first_byte, bytes) = (number()?, number()?);
-    Some(ReadTime {
-        file,
-        first_byte,
-        bytes,
-        begin_ns: number()?,
-        end_ns: number()?,
-    })
+    Some(ReadTime { file, first_byte, bytes, begin_ns: number()?, end_ns: number()? })
 }
 
 /// Parses `vm.swappiness = 60`.
 pub(super) fn sysctl(text: &str, damage: &mut Damage) -> Vec<(String, String)> {
     let mut all = Vec::new();
-    for (index, line) in text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty())
-    {
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         match line.split_once('=') {
             Some((name, value)) => all.push((name.trim().to_string(), value.trim().to_string())),
             None => damage.add(At::Line(index as u64 + 1), "not `name = value`"),
@@ -229,15 +202,9 @@ mod tests {
     #[test]
     fn cache_lines_give_size_and_sharers() {
         let mut damage = Damage::default();
-        let caches = caches(
-            "cpu1 L3 Unified 266240K shared 0-1,4\nnonsense\n",
-            &mut damage,
-        );
+        let caches = caches("cpu1 L3 Unified 266240K shared 0-1,4\nnonsense\n", &mut damage);
         assert_eq!(caches[0].bytes, 260 << 20);
-        assert_eq!(
-            (caches[0].cpu, caches[0].level, &caches[0].shared[..]),
-            (1, 3, &[0, 1, 4][..])
-        );
+        assert_eq!((caches[0].cpu, caches[0].level, &caches[0].shared[..]), (1, 3, &[0, 1, 4][..]));
         assert_eq!(damage.faults()[0].at, At::Line(2));
     }
 

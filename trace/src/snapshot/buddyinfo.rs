@@ -39,22 +39,14 @@ impl BuddyInfo {
     #[must_use]
     pub fn read(text: &str, damage: &mut Damage) -> BuddyInfo {
         let mut rows = Vec::new();
-        for (index, line) in text
-            .lines()
-            .enumerate()
-            .filter(|(_, line)| !line.trim().is_empty())
-        {
+        for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             match row(line) {
                 Some(row) => rows.push(row),
-                None => damage.add_with(line_at(index), || {
-                    format!("not a buddyinfo row: {}", excerpt(line))
-                }),
+                None => damage
+                    .add_with(line_at(index), || format!("not a buddyinfo row: {}", excerpt(line))),
             }
         }
-        BuddyInfo {
-            rows,
-            raw: text.to_string(),
-        }
+        BuddyInfo { rows, raw: text.to_string() }
     }
 
     /// Parses the whole text.
@@ -68,9 +60,7 @@ impl BuddyInfo {
     /// The row of a zone.
     #[must_use]
     pub fn row(&self, node: u16, zone: &str) -> Option<&BuddyRow> {
-        self.rows
-            .iter()
-            .find(|row| row.node == node && row.zone == zone)
+        self.rows.iter().find(|row| row.node == node && row.zone == zone)
     }
 }
 
@@ -96,10 +86,7 @@ mod tests {
         let text = "Node 0, zone      DMA      0      0      0      0      0      0      0      0 \
                          1      1      3 \n";
         let info = BuddyInfo::parse(text).unwrap();
-        assert_eq!(
-            info.row(0, "DMA").unwrap().blocks,
-            [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 3]
-        );
+        assert_eq!(info.row(0, "DMA").unwrap().blocks, [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 3]);
         assert_eq!(info.rows[0].pages(), 256 + 512 + 3072);
         assert_eq!(info.raw, text);
     }

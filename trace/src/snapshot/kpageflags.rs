@@ -42,10 +42,7 @@ impl KPageFlags {
         loop {
             let at = flags.pages * 8 + have as u64;
             if at >= bytes_max {
-                damage.add(
-                    At::Byte(at),
-                    "longer than any machine's; the rest is not read",
-                );
+                damage.add(At::Byte(at), "longer than any machine's; the rest is not read");
                 return flags;
             }
             match reader.read(&mut buffer[have..]) {
@@ -65,10 +62,7 @@ impl KPageFlags {
             have -= whole;
         }
         if have > 0 {
-            damage.add(
-                At::Byte(flags.pages * 8),
-                "the last page's flags are cut short",
-            );
+            damage.add(At::Byte(flags.pages * 8), "the last page's flags are cut short");
         }
         flags
     }
@@ -94,9 +88,7 @@ impl KPageFlags {
     /// True when the buddy allocator held this page. False beyond the end.
     #[must_use]
     pub fn is_buddy(&self, pfn: u64) -> bool {
-        let word = usize::try_from(pfn / 64)
-            .ok()
-            .and_then(|index| self.buddy.get(index));
+        let word = usize::try_from(pfn / 64).ok().and_then(|index| self.buddy.get(index));
         word.is_some_and(|word| word >> (pfn % 64) & 1 == 1)
     }
 
@@ -128,10 +120,7 @@ impl KPageFlags {
                 }
                 order += 1;
             }
-            blocks.push(FreeBlock {
-                pfn,
-                order: order as u8,
-            });
+            blocks.push(FreeBlock { pfn, order: order as u8 });
             pfn += 1 << order;
         }
         blocks
@@ -168,11 +157,7 @@ mod tests {
     #[test]
     fn blocks_are_aligned_and_as_large_as_can_be() {
         let flags = flags(|pfn| pfn != 3 && pfn < 16, 100);
-        let blocks: Vec<_> = flags
-            .blocks(0..100, 10)
-            .iter()
-            .map(|b| (b.pfn, b.order))
-            .collect();
+        let blocks: Vec<_> = flags.blocks(0..100, 10).iter().map(|b| (b.pfn, b.order)).collect();
         assert_eq!(blocks, [(0, 1), (2, 0), (4, 2), (8, 3)]);
     }
 
@@ -183,23 +168,14 @@ mod tests {
         let blocks = flags.blocks(1..1025, 10);
         let pages: u64 = blocks.iter().map(|block| 1u64 << block.order).sum();
         assert_eq!(pages, 1024);
-        assert_eq!(
-            blocks.last(),
-            Some(&FreeBlock {
-                pfn: 1024,
-                order: 0
-            })
-        );
+        assert_eq!(blocks.last(), Some(&FreeBlock { pfn: 1024, order: 0 }));
     }
 
     #[test]
     fn a_partial_word_is_named() {
         let mut damage = Damage::default();
         let flags = KPageFlags::read(&[0, 4, 0, 0, 0, 0, 0, 0, 1, 2], &mut damage);
-        assert_eq!(
-            (flags.pages(), flags.is_buddy(0), flags.is_buddy(9)),
-            (1, true, false)
-        );
+        assert_eq!((flags.pages(), flags.is_buddy(0), flags.is_buddy(9)), (1, true, false));
         assert_eq!(damage.faults()[0].at, At::Byte(8));
     }
 }

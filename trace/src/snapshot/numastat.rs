@@ -16,10 +16,7 @@ impl NodeStat {
     /// A counter by name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {
-        self.values
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| *value)
+        self.values.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 }
 
@@ -37,20 +34,9 @@ impl NumaStat {
     #[must_use]
     pub fn read(text: &str, damage: &mut Damage) -> NumaStat {
         let mut nodes: Vec<NodeStat> = Vec::new();
-        for (index, line) in text
-            .lines()
-            .enumerate()
-            .filter(|(_, line)| !line.trim().is_empty())
-        {
-            if let Some(node) = line
-                .trim()
-                .strip_prefix("node")
-                .and_then(|n| n.parse().ok())
-            {
-                nodes.push(NodeStat {
-                    node,
-                    values: Vec::new(),
-                });
+        for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            if let Some(node) = line.trim().strip_prefix("node").and_then(|n| n.parse().ok()) {
+                nodes.push(NodeStat { node, values: Vec::new() });
                 continue;
             }
             match (nodes.last_mut(), name_value(line)) {
@@ -61,10 +47,7 @@ impl NumaStat {
                 }),
             }
         }
-        NumaStat {
-            nodes,
-            raw: text.to_string(),
-        }
+        NumaStat { nodes, raw: text.to_string() }
     }
 
     /// Parses the whole text.

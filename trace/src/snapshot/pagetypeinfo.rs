@@ -57,10 +57,7 @@ impl PageTypeInfo {
     /// Reads all that is readable; what is not goes to `damage`.
     #[must_use]
     pub fn read(text: &str, damage: &mut Damage) -> PageTypeInfo {
-        let mut info = PageTypeInfo {
-            raw: text.to_string(),
-            ..PageTypeInfo::default()
-        };
+        let mut info = PageTypeInfo { raw: text.to_string(), ..PageTypeInfo::default() };
         for (index, line) in text.lines().enumerate() {
             if info.line(line).is_none() {
                 damage.add_with(line_at(index), || {
@@ -89,17 +86,13 @@ impl PageTypeInfo {
     /// Free blocks of one type in one zone.
     #[must_use]
     pub fn free_row(&self, node: u16, zone: &str, migratetype: &str) -> Option<&FreeRow> {
-        self.free
-            .iter()
-            .find(|r| r.node == node && r.zone == zone && r.migratetype == migratetype)
+        self.free.iter().find(|r| r.node == node && r.zone == zone && r.migratetype == migratetype)
     }
 
     /// Pageblocks by type of one zone.
     #[must_use]
     pub fn block_row(&self, node: u16, zone: &str) -> Option<&BlockRow> {
-        self.pageblocks
-            .iter()
-            .find(|row| row.node == node && row.zone == zone)
+        self.pageblocks.iter().find(|row| row.node == node && row.zone == zone)
     }
 
     fn line(&mut self, line: &str) -> Option<()> {
@@ -116,11 +109,7 @@ impl PageTypeInfo {
             return Some(());
         }
         if let Some(types) = trimmed.strip_prefix("Number of blocks type") {
-            self.types = types
-                .split_ascii_whitespace()
-                .take(64)
-                .map(str::to_string)
-                .collect();
+            self.types = types.split_ascii_whitespace().take(64).map(str::to_string).collect();
             return Some(());
         }
         // `Number of mixed blocks` (page_owner kernels) has the same heading shape.
@@ -138,12 +127,7 @@ impl PageTypeInfo {
             let (migratetype, rest) = rest.split_once(' ')?;
             let blocks: Option<Vec<Count>> = rest.split_ascii_whitespace().map(count).collect();
             let blocks = blocks.filter(|blocks| !blocks.is_empty())?;
-            self.free.push(FreeRow {
-                node,
-                zone,
-                migratetype: migratetype.to_string(),
-                blocks,
-            });
+            self.free.push(FreeRow { node, zone, migratetype: migratetype.to_string(), blocks });
             return Some(());
         }
         let blocks: Result<Vec<u64>, _> = rest.split_ascii_whitespace().map(str::parse).collect();
@@ -160,10 +144,7 @@ fn count(word: &str) -> Option<Count> {
         Some(number) => (number, true),
         None => (word, false),
     };
-    Some(Count {
-        value: number.parse().ok()?,
-        at_least,
-    })
+    Some(Count { value: number.parse().ok()?, at_least })
 }
 
 #[cfg(test)]
@@ -180,20 +161,11 @@ mod tests {
     #[test]
     fn both_tables_are_read() {
         let info = PageTypeInfo::parse(TEXT).unwrap();
-        assert_eq!(
-            (info.pageblock_order, info.pageblock_pages),
-            (Some(9), Some(512))
-        );
+        assert_eq!((info.pageblock_order, info.pageblock_pages), (Some(9), Some(512)));
         assert_eq!(info.types, ["Unmovable", "Movable"]);
         assert_eq!(info.block_row(0, "Normal").unwrap().blocks, [212, 3144]);
         let row = info.free_row(0, "Normal", "Unmovable").unwrap();
-        assert_eq!(
-            row.blocks[1],
-            Count {
-                value: 100_000,
-                at_least: true
-            }
-        );
+        assert_eq!(row.blocks[1], Count { value: 100_000, at_least: true });
     }
 
     #[test]

@@ -40,11 +40,8 @@ pub(super) fn line_at(index: usize) -> At {
 
 /// At most 60 characters of a line, for messages.
 pub(super) fn excerpt(line: &str) -> String {
-    let mut text: String = line
-        .chars()
-        .take(60)
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect();
+    let mut text: String =
+        line.chars().take(60).map(|c| if c.is_control() { '?' } else { c }).collect();
     if line.chars().count() > 60 {
         text.push('…');
     }

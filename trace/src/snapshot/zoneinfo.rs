@@ -73,17 +73,13 @@ impl Zone {
     /// True when the page frame lies within the zone's span (another zone may lie inside it).
     #[must_use]
     pub fn contains(&self, pfn: u64) -> bool {
-        self.start_pfn
-            .is_some_and(|start| pfn >= start && pfn - start < self.spanned)
+        self.start_pfn.is_some_and(|start| pfn >= start && pfn - start < self.spanned)
     }
 
     /// A zone or NUMA counter by name, as `nr_free_pages` or `numa_hit`.
     #[must_use]
     pub fn counter(&self, name: &str) -> Option<u64> {
-        self.counters
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| *value)
+        self.counters.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 
     /// The list of one CPU.
@@ -114,11 +110,7 @@ impl ZoneInfo {
                 continue;
             }
             if let Some((node, name, _)) = node_zone(line) {
-                zones.push(Zone {
-                    node,
-                    name: name.to_string(),
-                    ..Zone::default()
-                });
+                zones.push(Zone { node, name: name.to_string(), ..Zone::default() });
                 part = Part::Marks;
                 continue;
             }
@@ -129,15 +121,11 @@ impl ZoneInfo {
                 continue;
             };
             if zone_line(zone, &mut part, line.trim_start()).is_none() {
-                damage.add_with(line_at(index), || {
-                    format!("not a zoneinfo line: {}", excerpt(line))
-                });
+                damage
+                    .add_with(line_at(index), || format!("not a zoneinfo line: {}", excerpt(line)));
             }
         }
-        ZoneInfo {
-            zones,
-            raw: text.to_string(),
-        }
+        ZoneInfo { zones, raw: text.to_string() }
     }
 
     /// Parses the whole text.
@@ -151,17 +139,13 @@ impl ZoneInfo {
     /// A zone by node and name.
     #[must_use]
     pub fn zone(&self, node: u16, name: &str) -> Option<&Zone> {
-        self.zones
-            .iter()
-            .find(|zone| zone.node == node && zone.name == name)
+        self.zones.iter().find(|zone| zone.node == node && zone.name == name)
     }
 
     /// Index in `zones` of the populated zone that spans a page frame.
     #[must_use]
     pub fn zone_of(&self, pfn: u64) -> Option<usize> {
-        self.zones
-            .iter()
-            .position(|zone| zone.populated() && zone.contains(pfn))
+        self.zones.iter().position(|zone| zone.populated() && zone.contains(pfn))
     }
 }
 
@@ -203,10 +187,7 @@ fn zone_line(zone: &mut Zone, part: &mut Part, line: &str) -> Option<()> {
 
 fn protection(line: &str) -> Option<Vec<u64>> {
     let inner = line.split_once('(')?.1.strip_suffix(')')?;
-    inner
-        .split(',')
-        .map(|word| word.trim().parse().ok())
-        .collect()
+    inner.split(',').map(|word| word.trim().parse().ok()).collect()
 }
 
 fn mark(zone: &mut Zone, name: &str, value: u64) -> Option<()> {
@@ -231,10 +212,7 @@ fn colon_line(zone: &mut Zone, line: &str) -> Option<()> {
     let (name, value) = (name.trim(), value.trim());
     if name == "cpu" {
         let cpu = value.parse().ok()?;
-        zone.pagesets.push(PageSet {
-            cpu,
-            ..PageSet::default()
-        });
+        zone.pagesets.push(PageSet { cpu, ..PageSet::default() });
         return Some(());
     }
     match name {
@@ -309,24 +287,15 @@ Node 0, zone  Movable
     fn a_zone_of_6_1_is_read_whole() {
         let info = ZoneInfo::parse(ZONE_6_1).unwrap();
         let zone = info.zone(0, "DMA").unwrap();
-        assert_eq!(
-            (zone.free, zone.min, zone.low, zone.high),
-            (3808, 190, 237, 284)
-        );
+        assert_eq!((zone.free, zone.min, zone.low, zone.high), (3808, 190, 237, 284));
         assert_eq!((zone.boost, zone.promo, zone.cma), (Some(0), None, Some(0)));
         assert_eq!(zone.protection, [0, 360, 360]);
         assert_eq!(zone.counter("numa_hit"), Some(1));
         assert_eq!(zone.per_node, [("nr_mapped".to_string(), 30380)]);
         let set = zone.pageset(0).unwrap();
-        assert_eq!(
-            (set.count, set.high, set.batch, set.high_min),
-            (3, 59, 1, None)
-        );
+        assert_eq!((set.count, set.high, set.batch, set.high_min), (3, 59, 1, None));
         assert_eq!(set.stat_threshold, Some(8));
-        assert_eq!(
-            (info.zone_of(0), info.zone_of(1), info.zone_of(4096)),
-            (None, Some(0), None)
-        );
+        assert_eq!((info.zone_of(0), info.zone_of(1), info.zone_of(4096)), (None, Some(0), None));
         assert!(!info.zone(0, "Movable").unwrap().populated());
     }
 

@@ -122,26 +122,16 @@ pub(super) fn page_alloc(mut text: &[u8], gfp: impl FnOnce(&[u8]) -> Gfp) -> Opt
     if names.is_empty() {
         return None;
     }
-    Some(Kind::PageAlloc {
-        pfn,
-        order,
-        migratetype,
-        gfp: gfp(names),
-    })
+    Some(Kind::PageAlloc { pfn, order, migratetype, gfp: gfp(names) })
 }
 
 pub(super) fn page_free(text: &[u8]) -> Option<Kind> {
     let page = page(text)?;
-    Some(Kind::PageFree {
-        pfn: page.pfn?,
-        order: page.order?,
-    })
+    Some(Kind::PageFree { pfn: page.pfn?, order: page.order? })
 }
 
 pub(super) fn page_free_batched(text: &[u8]) -> Option<Kind> {
-    Some(Kind::PageFreeBatched {
-        pfn: page(text)?.pfn?,
-    })
+    Some(Kind::PageFreeBatched { pfn: page(text)?.pfn? })
 }
 
 pub(super) fn zone_locked(text: &[u8]) -> Option<Kind> {
@@ -149,21 +139,12 @@ pub(super) fn zone_locked(text: &[u8]) -> Option<Kind> {
     // Releases before 4.19 print no percpu_refill of their own kind: order 0 meant a refill.
     let percpu_refill = page.refill.unwrap_or(page.order? == 0);
     let (order, migratetype) = (page.order?, page.migratetype?);
-    Some(Kind::ZoneLocked {
-        pfn: page.pfn?,
-        order,
-        migratetype,
-        percpu_refill,
-    })
+    Some(Kind::ZoneLocked { pfn: page.pfn?, order, migratetype, percpu_refill })
 }
 
 pub(super) fn pcpu_drain(text: &[u8]) -> Option<Kind> {
     let page = page(text)?;
-    Some(Kind::PcpuDrain {
-        pfn: page.pfn?,
-        order: page.order?,
-        migratetype: page.migratetype?,
-    })
+    Some(Kind::PcpuDrain { pfn: page.pfn?, order: page.order?, migratetype: page.migratetype? })
 }
 
 pub(super) fn extfrag(mut text: &[u8]) -> Option<Kind> {
@@ -190,12 +171,7 @@ pub(super) fn extfrag(mut text: &[u8]) -> Option<Kind> {
         };
         small_fields[index] = Some(small(value)?);
     }
-    let [
-        alloc_order,
-        fallback_order,
-        alloc_migratetype,
-        fallback_migratetype,
-    ] = small_fields;
+    let [alloc_order, fallback_order, alloc_migratetype, fallback_migratetype] = small_fields;
     Some(Kind::Extfrag {
         pfn: pfn?,
         alloc_order: alloc_order?,
@@ -233,10 +209,7 @@ pub(super) fn contention_begin(mut text: &[u8]) -> Option<Kind> {
         None => (lock(&mut text)?, bracketed(text, b"flags")?),
     };
     let mut flags = 0u32;
-    for name in names
-        .split(|byte| *byte == b'|')
-        .filter(|name| !name.is_empty())
-    {
+    for name in names.split(|byte| *byte == b'|').filter(|name| !name.is_empty()) {
         match LOCK_FLAGS.iter().position(|known| known.as_bytes() == name) {
             Some(bit) => flags |= 1 << bit,
             None => flags |= u32::try_from(number(name)?).ok()?,
@@ -252,10 +225,7 @@ pub(super) fn contention_end(mut text: &[u8]) -> Option<Kind> {
         Some(raw) => raw,
         None => (lock(&mut text)?, bracketed(text, b"ret")?),
     };
-    Some(Kind::ContentionEnd {
-        lock,
-        ret: i32::try_from(number(ret)? as i64).ok()?,
-    })
+    Some(Kind::ContentionEnd { lock, ret: i32::try_from(number(ret)? as i64).ok()? })
 }
 
 /// The fields as `trace-cmd report -R` prints them.
@@ -290,10 +260,7 @@ fn index_of(names: &[&str], value: &[u8]) -> Option<u64> {
 
 /// Compaction events: the two values described at [`Kind::Compaction`].
 pub(super) fn compaction(name: &[u8], mut text: &[u8]) -> Option<Kind> {
-    let Some(id) = COMPACTION_EVENTS
-        .iter()
-        .position(|known| known.as_bytes() == name)
-    else {
+    let Some(id) = COMPACTION_EVENTS.iter().position(|known| known.as_bytes() == name) else {
         return Some(Kind::Other);
     };
     let (mut a, mut b) = (0u64, 0u64);

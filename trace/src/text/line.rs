@@ -34,11 +34,7 @@ pub(crate) struct Parser {
 
 impl Default for Parser {
     fn default() -> Self {
-        Parser {
-            gfp_text: Vec::with_capacity(128),
-            gfp: Gfp::NONE,
-            lost_before: None,
-        }
+        Parser { gfp_text: Vec::with_capacity(128), gfp: Gfp::NONE, lost_before: None }
     }
 }
 
@@ -156,9 +152,7 @@ impl Parser {
 fn comment(line: &[u8], pass: &mut Pass) -> Line {
     if let Some(rest) = line.strip_prefix(b"# entries-in-buffer/entries-written: ") {
         let (kept, rest) = leading_number(rest);
-        let written = rest
-            .strip_prefix(b"/")
-            .and_then(|rest| leading_number(rest).0);
+        let written = rest.strip_prefix(b"/").and_then(|rest| leading_number(rest).0);
         if let (Some(kept), Some(written)) = (kept, written)
             && written > kept
         {
@@ -178,10 +172,7 @@ pub(super) fn leading_number(text: &[u8]) -> (Option<u64>, &[u8]) {
             break;
         }
         let digit = u64::from(byte - b'0');
-        value = value
-            .unwrap_or(0)
-            .checked_mul(10)
-            .and_then(|value| value.checked_add(digit));
+        value = value.unwrap_or(0).checked_mul(10).and_then(|value| value.checked_add(digit));
         if value.is_none() {
             return (None, text);
         }
@@ -213,14 +204,7 @@ fn head_at(line: &[u8], open: usize) -> Option<Head<'_>> {
     };
     let (time_ns, rest) = time(rest)?;
     let (comm, pid) = task(&line[..open])?;
-    Some(Head {
-        comm,
-        pid,
-        cpu,
-        context,
-        time_ns,
-        rest,
-    })
+    Some(Head { comm, pid, cpu, context, time_ns, rest })
 }
 
 /// Parses `d..3.` (4 characters before 5.17, 5 since) up to the blanks after it.
@@ -269,10 +253,7 @@ fn time(rest: &[u8]) -> Option<(u64, &[u8])> {
                     return None;
                 }
             }
-            (
-                whole.checked_mul(1_000_000_000)?.checked_add(nanos)?,
-                &fraction[used..],
-            )
+            (whole.checked_mul(1_000_000_000)?.checked_add(nanos)?, &fraction[used..])
         }
     };
     // A mark of a long delay (`+`, `!`, `#`, `*`, `@`, `$`) may stand before the colon.
@@ -289,19 +270,12 @@ fn task(text: &[u8]) -> Option<(&[u8], i32)> {
     if text.last() == Some(&b')') {
         let open = memchr::memrchr(b'(', text)?;
         let inner = &text[open + 1..text.len() - 1];
-        let tgid = inner
-            .iter()
-            .all(|byte| matches!(byte, b' ' | b'-' | b'0'..=b'9'));
+        let tgid = inner.iter().all(|byte| matches!(byte, b' ' | b'-' | b'0'..=b'9'));
         if tgid {
             text = text[..open].trim_ascii_end();
         }
     }
-    let digits = |text: &[u8]| {
-        text.iter()
-            .rev()
-            .take_while(|byte| byte.is_ascii_digit())
-            .count()
-    };
+    let digits = |text: &[u8]| text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let mut count = digits(text);
     let mut tid_end = text.len();
     if count > 0 && text.len() > count && text[text.len() - count - 1] == b'/' {
@@ -341,9 +315,7 @@ fn finish_task(before: &[u8], pid: i32) -> Option<(&[u8], i32)> {
 }
 
 fn number_i32(digits: &[u8]) -> Option<i32> {
-    leading_number(digits)
-        .0
-        .and_then(|number| i32::try_from(number).ok())
+    leading_number(digits).0.and_then(|number| i32::try_from(number).ok())
 }
 
 /// Splits `kmem:mm_page_alloc: page=…` into `mm_page_alloc` and the fields.

@@ -24,35 +24,18 @@ const FIELDS: &str = "mm_page_alloc: page=00000000698a51a2 pfn=0x2393c9 order=0 
 fn check_head(head: &str, comm: &str, pid: i32, cpu: u16, time_ns: u64, context: u8) {
     let line = format!("{head}{FIELDS}");
     let (parsed, pass) = parse(&line);
-    let Line::Event(event) = parsed else {
-        panic!("{line}: {parsed:?}")
-    };
-    assert_eq!(
-        (event.pid, event.cpu, event.time_ns),
-        (pid, cpu, time_ns),
-        "{line}"
-    );
+    let Line::Event(event) = parsed else { panic!("{line}: {parsed:?}") };
+    assert_eq!((event.pid, event.cpu, event.time_ns), (pid, cpu, time_ns), "{line}");
     assert_eq!(event.context, Context(context), "{line}");
     let gfp = Gfp::HIGHUSER_MOVABLE.union(Gfp::ZERO);
-    assert_eq!(
-        event.kind,
-        Kind::PageAlloc {
-            pfn: 0x2393c9,
-            order: 0,
-            migratetype: 1,
-            gfp
-        }
-    );
+    assert_eq!(event.kind, Kind::PageAlloc { pfn: 0x2393c9, order: 0, migratetype: 1, gfp });
     let mut pass = pass;
     pass.comm(i32::MIN, b"");
     let mut expected = Pass::default();
     expected.comm(pid, comm.as_bytes());
     expected.comm(i32::MIN, b"");
     assert_eq!(format!("{pass:?}").len(), format!("{expected:?}").len());
-    assert!(
-        format!("{pass:?}").contains(&format!("{comm:?}")),
-        "{pass:?}"
-    );
+    assert!(format!("{pass:?}").contains(&format!("{comm:?}")), "{pass:?}");
 }
 
 #[test]
@@ -74,14 +57,7 @@ fn ftrace_lines_of_every_width_are_read() {
         time,
         1,
     );
-    check_head(
-        "       record.sh-24214   [001]  1588.171218: ",
-        "record.sh",
-        24214,
-        1,
-        time,
-        0,
-    );
+    check_head("       record.sh-24214   [001]  1588.171218: ", "record.sh", 24214, 1, time, 0);
     check_head(
         "          <idle>-0       [130] dNH3.  1588.171218: ",
         "<idle>",
@@ -119,14 +95,7 @@ fn names_with_blanks_brackets_and_dashes_are_read() {
         time,
         0,
     );
-    check_head(
-        "   kworker/u4:1-7       [001] .....  1588.171218: ",
-        "kworker/u4:1",
-        7,
-        1,
-        time,
-        0,
-    );
+    check_head("   kworker/u4:1-7       [001] .....  1588.171218: ", "kworker/u4:1", 7, 1, time, 0);
 }
 
 #[test]
@@ -140,14 +109,7 @@ fn perf_and_trace_cmd_lines_are_read() {
         time,
         0,
     );
-    check_head(
-        "  perf 7878/7879  [001]  1641.020811:   kmem:",
-        "perf",
-        7879,
-        1,
-        time,
-        0,
-    );
+    check_head("  perf 7878/7879  [001]  1641.020811:   kmem:", "perf", 7879, 1, time, 0);
     check_head(
         "   tokio worker  7878 [001]  1641.020811123:   kmem:",
         "tokio worker",
@@ -156,33 +118,15 @@ fn perf_and_trace_cmd_lines_are_read() {
         time + 123,
         0,
     );
-    check_head(
-        "             :-1    -1 [000]  1641.020811:   kmem:",
-        ":-1",
-        -1,
-        0,
-        time,
-        0,
-    );
-    check_head(
-        "            perf-7878  [001]  1641.020811: ",
-        "perf",
-        7878,
-        1,
-        time,
-        0,
-    );
+    check_head("             :-1    -1 [000]  1641.020811:   kmem:", ":-1", -1, 0, time, 0);
+    check_head("            perf-7878  [001]  1641.020811: ", "perf", 7878, 1, time, 0);
 }
 
 #[test]
 fn a_failed_allocation_has_no_page() {
     let head = "  a-1  [001] .....  1.000001: mm_page_alloc:";
     let rest = "order=9 migratetype=1 gfp_flags=GFP_TRANSHUGE";
-    for page in [
-        "page=(null) pfn=0x0",
-        "page=0000000000000000 pfn=0x0",
-        "page=(nil) pfn=0",
-    ] {
+    for page in ["page=(null) pfn=0x0", "page=0000000000000000 pfn=0x0", "page=(nil) pfn=0"] {
         let Kind::PageAlloc { pfn, .. } = event(&format!("{head} {page} {rest}")).kind else {
             panic!()
         };
@@ -200,30 +144,18 @@ fn a_failed_allocation_has_no_page() {
 fn every_page_event_is_read() {
     let head = "  a-1  [001] .....  1.000001: ";
     let kind = |text: &str| event(&format!("{head}{text}")).kind;
-    assert_eq!(
-        kind("mm_page_free: page=00 pfn=5 order=3"),
-        Kind::PageFree { pfn: 5, order: 3 }
-    );
+    assert_eq!(kind("mm_page_free: page=00 pfn=5 order=3"), Kind::PageFree { pfn: 5, order: 3 });
     assert_eq!(
         kind("mm_page_free_batched: page=1 pfn=0xa order=0"),
         Kind::PageFreeBatched { pfn: 10 }
     );
     assert_eq!(
         kind("mm_page_alloc_zone_locked: page=1 pfn=0xa order=2 migratetype=1 percpu_refill=1"),
-        Kind::ZoneLocked {
-            pfn: 10,
-            order: 2,
-            migratetype: 1,
-            percpu_refill: true
-        }
+        Kind::ZoneLocked { pfn: 10, order: 2, migratetype: 1, percpu_refill: true }
     );
     assert_eq!(
         kind("mm_page_pcpu_drain: page=1 pfn=0xa order=2 migratetype=2"),
-        Kind::PcpuDrain {
-            pfn: 10,
-            order: 2,
-            migratetype: 2
-        }
+        Kind::PcpuDrain { pfn: 10, order: 2, migratetype: 2 }
     );
     assert_eq!(
         kind(
@@ -242,10 +174,7 @@ fn every_page_event_is_read() {
     );
     assert_eq!(
         kind("contention_begin: 00000000a373445a (flags=SPIN|WRITE)"),
-        Kind::ContentionBegin {
-            lock: 0xa373445a,
-            flags: 5
-        }
+        Kind::ContentionBegin { lock: 0xa373445a, flags: 5 }
     );
     assert_eq!(
         kind("contention_end: (____ptrval____) (ret=-11)"),
@@ -253,10 +182,7 @@ fn every_page_event_is_read() {
     );
     assert_eq!(
         kind("contention_begin:      lock_addr=0xffff88863ffd6b08 flags=5"),
-        Kind::ContentionBegin {
-            lock: 0xffff_8886_3ffd_6b08,
-            flags: 5
-        }
+        Kind::ContentionBegin { lock: 0xffff_8886_3ffd_6b08, flags: 5 }
     );
     assert_eq!(
         kind("contention_end:      lock_addr=0x10 ret=-4"),
@@ -289,11 +215,7 @@ fn compaction_events_keep_place_and_result() {
     );
     assert_eq!(
         kind("defer_compaction: node=0 zone=DMA32    order=9 order_failed=9 consider=1 limit=4"),
-        (
-            "mm_compaction_defer_compaction",
-            compaction_place(0, 1, 9),
-            2 << 32 | 1
-        )
+        ("mm_compaction_defer_compaction", compaction_place(0, 1, 9), 2 << 32 | 1)
     );
 }
 
@@ -305,29 +227,16 @@ fn losses_are_counted_by_cpu() {
         (Line::Nothing, 120, Some(&120))
     );
     assert_eq!(parse("CPU:3 [LOST EVENTS]").1.lost.uncounted, 1);
-    assert_eq!(
-        parse("rd: CPU:0 [7 EVENTS DROPPED]").1.lost.per_cpu.get(&0),
-        Some(&7)
-    );
+    assert_eq!(parse("rd: CPU:0 [7 EVENTS DROPPED]").1.lost.per_cpu.get(&0), Some(&7));
     assert_eq!(parse("CPU:0 [7 EVENTS DROPPED]").1.lost.total(), 7);
-    assert_eq!(
-        parse("# entries-in-buffer/entries-written: 10/17   #P:2")
-            .1
-            .lost
-            .elsewhere,
-        7
-    );
+    assert_eq!(parse("# entries-in-buffer/entries-written: 10/17   #P:2").1.lost.elsewhere, 7);
 }
 
 #[test]
 fn damaged_lines_are_told_from_blank_ones() {
-    for line in [
-        "",
-        "# comment",
-        "##### CPU 1 buffer started ####",
-        " => do_anonymous_page",
-        "cpus=2",
-    ] {
+    for line in
+        ["", "# comment", "##### CPU 1 buffer started ####", " => do_anonymous_page", "cpus=2"]
+    {
         assert_eq!(parse(line).0, Line::Nothing, "{line}");
     }
     let head = "  a-1  [001] .....  1.000001: ";

@@ -100,8 +100,7 @@ impl TextFeed {
                 Line::Event(event) => out.push(event),
                 Line::Nothing => {}
                 Line::Bad(what) => {
-                    pass.damage
-                        .add_with(At::Line(self.line), || describe(what, line));
+                    pass.damage.add_with(At::Line(self.line), || describe(what, line));
                 }
             }
         }

@@ -53,15 +53,9 @@ impl TextWriter {
         }
         let comm = comm.unwrap_or("<...>");
         let flags = flags(event.context);
-        write!(
-            out,
-            "{comm:>16}-{:<7} [{:03}] {flags}",
-            event.pid, event.cpu
-        )?;
+        write!(out, "{comm:>16}-{:<7} [{:03}] {flags}", event.pid, event.cpu)?;
         // Six digits are rounded, as the kernel does.
-        let time_ns = event
-            .time_ns
-            .saturating_add(if self.nanos { 0 } else { 500 });
+        let time_ns = event.time_ns.saturating_add(if self.nanos { 0 } else { 500 });
         let (seconds, rest) = (time_ns / 1_000_000_000, time_ns % 1_000_000_000);
         if self.nanos {
             write!(out, " {seconds:5}.{rest:09}: ")?;
@@ -82,11 +76,7 @@ fn flags(context: Context) -> &'static str {
         (false, true) => 1,
         (false, false) => 0,
     };
-    let level = match (
-        has(Context::NMI),
-        has(Context::HARDIRQ),
-        has(Context::SOFTIRQ),
-    ) {
+    let level = match (has(Context::NMI), has(Context::HARDIRQ), has(Context::SOFTIRQ)) {
         (true, true, _) => 5,
         (true, false, _) => 4,
         (false, true, true) => 3,
@@ -111,17 +101,8 @@ const PAGE: &str = "page=(____ptrval____)";
 
 fn kind(out: &mut impl Write, kind: &Kind) -> io::Result<()> {
     match *kind {
-        Kind::PageAlloc {
-            pfn,
-            order,
-            migratetype,
-            gfp,
-        } => {
-            let (page, pfn) = if pfn == PFN_NONE {
-                ("page=(null)", 0)
-            } else {
-                (PAGE, pfn)
-            };
+        Kind::PageAlloc { pfn, order, migratetype, gfp } => {
+            let (page, pfn) = if pfn == PFN_NONE { ("page=(null)", 0) } else { (PAGE, pfn) };
             write!(out, "mm_page_alloc: {page} pfn={pfn:#x} order={order} ")?;
             let mut names = Vec::with_capacity(128);
             gfp.write_names(&mut names);
@@ -134,22 +115,13 @@ fn kind(out: &mut impl Write, kind: &Kind) -> io::Result<()> {
         Kind::PageFreeBatched { pfn } => {
             write!(out, "mm_page_free_batched: {PAGE} pfn={pfn:#x} order=0")
         }
-        Kind::ZoneLocked {
-            pfn,
-            order,
-            migratetype,
-            percpu_refill,
-        } => write!(
+        Kind::ZoneLocked { pfn, order, migratetype, percpu_refill } => write!(
             out,
             "mm_page_alloc_zone_locked: {PAGE} pfn={pfn:#x} order={order} \
              migratetype={migratetype} percpu_refill={}",
             u8::from(percpu_refill)
         ),
-        Kind::PcpuDrain {
-            pfn,
-            order,
-            migratetype,
-        } => write!(
+        Kind::PcpuDrain { pfn, order, migratetype } => write!(
             out,
             "mm_page_pcpu_drain: {PAGE} pfn={pfn:#x} order={order} migratetype={migratetype}"
         ),
@@ -180,10 +152,7 @@ fn contention_begin(out: &mut impl Write, lock: u64, flags: u32) -> io::Result<(
     write!(out, "contention_begin: {lock:016x} (flags=")?;
     let mut rest = flags;
     let mut between = "";
-    let set = LOCK_FLAGS
-        .iter()
-        .enumerate()
-        .filter(|(bit, _)| (flags >> bit) & 1 == 1);
+    let set = LOCK_FLAGS.iter().enumerate().filter(|(bit, _)| (flags >> bit) & 1 == 1);
     for (bit, name) in set {
         write!(out, "{between}{name}")?;
         rest &= !(1 << bit);
@@ -204,14 +173,8 @@ fn compaction(out: &mut impl Write, id: u8, a: u64, b: u64) -> io::Result<()> {
     write!(out, "{name}: ")?;
     // An order of -1 stands for compaction for no allocation's sake.
     let (node, order) = ((a >> 16) & 0xffff, a as u8 as i8);
-    let zone = ZONE_NAMES
-        .get(((a >> 8) & 0xff) as usize)
-        .copied()
-        .unwrap_or("?");
-    let result = COMPACT_RESULTS
-        .get(b as usize)
-        .copied()
-        .unwrap_or("unknown");
+    let zone = ZONE_NAMES.get(((a >> 8) & 0xff) as usize).copied().unwrap_or("?");
+    let result = COMPACT_RESULTS.get(b as usize).copied().unwrap_or("unknown");
     match name.trim_start_matches("mm_compaction_") {
         "begin" => write!(out, "zone_start={a:#x} zone_end={b:#x}"),
         "end" => write!(out, "zone_start={a:#x} status={result}"),
@@ -243,82 +206,26 @@ mod tests {
     use crate::text::{Line, Parser};
 
     fn check(kind: Kind, context: u8) {
-        let event = Event {
-            time_ns: 12_345_678_901,
-            cpu: 130,
-            pid: 77,
-            context: Context(context),
-            kind,
-        };
+        let event =
+            Event { time_ns: 12_345_678_901, cpu: 130, pid: 77, context: Context(context), kind };
         let mut line = Vec::new();
         let writer = TextWriter { nanos: true };
         assert!(writer.event(&mut line, &event, Some("a b")).unwrap());
         let line = line.strip_suffix(b"\n").unwrap();
         let parsed = Parser::default().line(line, &mut Pass::default());
-        assert_eq!(
-            parsed,
-            Line::Event(event),
-            "{}",
-            String::from_utf8_lossy(line)
-        );
+        assert_eq!(parsed, Line::Event(event), "{}", String::from_utf8_lossy(line));
     }
 
     #[test]
     fn what_is_written_is_read_back() {
         let gfp = Gfp::HIGHUSER_MOVABLE.union(Gfp::ZERO);
-        check(
-            Kind::PageAlloc {
-                pfn: 5,
-                order: 9,
-                migratetype: 1,
-                gfp,
-            },
-            0,
-        );
-        check(
-            Kind::PageAlloc {
-                pfn: PFN_NONE,
-                order: 9,
-                migratetype: 1,
-                gfp: Gfp::NONE,
-            },
-            59,
-        );
-        check(
-            Kind::PageFree {
-                pfn: 0x1234,
-                order: 3,
-            },
-            Context::HARDIRQ,
-        );
-        check(
-            Kind::PageFreeBatched { pfn: 0 },
-            Context::IRQS_OFF | Context::SOFTIRQ,
-        );
-        check(
-            Kind::ZoneLocked {
-                pfn: 1,
-                order: 0,
-                migratetype: 2,
-                percpu_refill: true,
-            },
-            2,
-        );
-        check(
-            Kind::PcpuDrain {
-                pfn: 1,
-                order: 0,
-                migratetype: 2,
-            },
-            Context::NMI,
-        );
-        check(
-            Kind::ContentionBegin {
-                lock: 0xffff_8880_0000_1000,
-                flags: 5 | 1 << 9,
-            },
-            16,
-        );
+        check(Kind::PageAlloc { pfn: 5, order: 9, migratetype: 1, gfp }, 0);
+        check(Kind::PageAlloc { pfn: PFN_NONE, order: 9, migratetype: 1, gfp: Gfp::NONE }, 59);
+        check(Kind::PageFree { pfn: 0x1234, order: 3 }, Context::HARDIRQ);
+        check(Kind::PageFreeBatched { pfn: 0 }, Context::IRQS_OFF | Context::SOFTIRQ);
+        check(Kind::ZoneLocked { pfn: 1, order: 0, migratetype: 2, percpu_refill: true }, 2);
+        check(Kind::PcpuDrain { pfn: 1, order: 0, migratetype: 2 }, Context::NMI);
+        check(Kind::ContentionBegin { lock: 0xffff_8880_0000_1000, flags: 5 | 1 << 9 }, 16);
         check(Kind::ContentionEnd { lock: 1, ret: -4 }, 32);
         let extfrag = Kind::Extfrag {
             pfn: 512,

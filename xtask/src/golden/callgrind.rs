@@ -37,17 +37,8 @@ pub struct Profile {
 pub fn run(probe: &Path, pairs: u64, scratch: &Path) -> Result<Profile> {
     let mut command = Command::new("valgrind");
     command
-        .args([
-            "--tool=callgrind",
-            "--branch-sim=yes",
-            "--cache-sim=yes",
-            "--collect-bus=yes",
-        ])
-        .args([
-            "--demangle=no",
-            "--compress-strings=no",
-            "--compress-pos=no",
-        ])
+        .args(["--tool=callgrind", "--branch-sim=yes", "--cache-sim=yes", "--collect-bus=yes"])
+        .args(["--demangle=no", "--compress-strings=no", "--compress-pos=no"])
         .arg(format!("--callgrind-out-file={}", scratch.display()))
         .arg(probe)
         .arg(pairs.to_string());
@@ -97,9 +88,7 @@ fn costs(line: &str, columns: &[Option<usize>; EVENTS.len()]) -> Result<Counts> 
     let mut counts = Counts::default();
     for (count, column) in counts.iter_mut().zip(columns) {
         if let Some(word) = column.and_then(|column| words.get(column)) {
-            *count = word
-                .parse()
-                .with_context(|| format!("`{word}` is no count"))?;
+            *count = word.parse().with_context(|| format!("`{word}` is no count"))?;
         }
     }
     Ok(counts)

@@ -21,9 +21,7 @@ pub struct Shape {
 /// Disassembles `program` with objdump: the shape of each of its symbols.
 pub fn run(program: &Path) -> Result<BTreeMap<String, Shape>> {
     let mut command = Command::new("objdump");
-    command
-        .args(["--disassemble", "--no-show-raw-insn", "-M", "intel"])
-        .arg(program);
+    command.args(["--disassemble", "--no-show-raw-insn", "-M", "intel"]).arg(program);
     Ok(parse(&process::stdout(&mut command)?))
 }
 
@@ -77,21 +75,7 @@ p:     file format elf64-x86-64
     #[test]
     fn branches_and_locked_instructions_are_told_apart() {
         let shapes = parse(LISTING);
-        assert_eq!(
-            shapes["take"],
-            Shape {
-                instructions: 7,
-                branches: 1,
-                locked: 3
-            }
-        );
-        assert_eq!(
-            shapes["give"],
-            Shape {
-                instructions: 1,
-                branches: 0,
-                locked: 0
-            }
-        );
+        assert_eq!(shapes["take"], Shape { instructions: 7, branches: 1, locked: 3 });
+        assert_eq!(shapes["give"], Shape { instructions: 1, branches: 0, locked: 0 });
     }
 }

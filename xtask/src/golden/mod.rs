@@ -72,10 +72,7 @@ fn judge(old: &Table, now: &Table) -> Verdict {
         return Verdict::Pass;
     }
     if old.compiler != now.compiler {
-        println!(
-            "golden: not judged: stored with {}, now {}",
-            old.compiler, now.compiler
-        );
+        println!("golden: not judged: stored with {}, now {}", old.compiler, now.compiler);
         println!("golden: run the stored commit with this compiler, or bless on its own commit");
         return Verdict::Pass;
     }
@@ -109,26 +106,16 @@ fn count(root: &Path) -> Result<Table> {
 fn build(root: &Path) -> Result<PathBuf> {
     let mut command = process::cargo(root);
     command
-        .args([
-            "build",
-            "--release",
-            "--package",
-            PROBE_PACKAGE,
-            "--example",
-            PROBE,
-        ])
+        .args(["build", "--release", "--package", PROBE_PACKAGE, "--example", PROBE])
         .arg("--message-format=json-render-diagnostics")
         .stderr(std::process::Stdio::inherit());
     let messages = process::stdout(&mut command)?;
     let mut built = messages.lines().filter_map(|line| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
         let name = message.get("target")?.get("name")?.as_str()? == PROBE;
-        name.then(|| message.get("executable")?.as_str().map(PathBuf::from))
-            .flatten()
+        name.then(|| message.get("executable")?.as_str().map(PathBuf::from)).flatten()
     });
-    built
-        .next_back()
-        .context("cargo named no executable for the probe")
+    built.next_back().context("cargo named no executable for the probe")
 }
 
 fn compiler_line(version: &str) -> String {
@@ -149,10 +136,7 @@ fn tabulate(
 ) -> Table {
     let pairs = PAIRS.1 - PAIRS.0;
     let per_pair = |few: u64, many: u64| (many.saturating_sub(few) * 100 + pairs / 2) / pairs;
-    let mut table = Table {
-        compiler,
-        ..Table::default()
-    };
+    let mut table = Table { compiler, ..Table::default() };
     for (at, (_, name)) in EVENTS.iter().enumerate() {
         let value = per_pair(few.total[at], many.total[at]);
         table.rows.insert(format!("executed {name}"), value);
@@ -179,9 +163,7 @@ fn tabulate(
         ("stored conditional branches", sum.branches),
         ("stored locked instructions", sum.locked),
     ];
-    table
-        .rows
-        .extend(stored.map(|(name, value)| (name.to_owned(), value * 100)));
+    table.rows.extend(stored.map(|(name, value)| (name.to_owned(), value * 100)));
     table
 }
 
@@ -193,9 +175,7 @@ mod tests {
     fn profile(take: u64, start: u64) -> Profile {
         let mut profile = Profile::default();
         for (name, instructions) in [("take", take), ("start", start), ("memcpy", take)] {
-            profile
-                .functions
-                .insert(name.into(), [instructions, 0, 0, instructions / 10, 0, 0]);
+            profile.functions.insert(name.into(), [instructions, 0, 0, instructions / 10, 0, 0]);
             profile.total[0] += instructions;
             profile.total[3] += instructions / 10;
         }
@@ -204,11 +184,7 @@ mod tests {
 
     #[test]
     fn start_up_cancels_out_and_cold_functions_are_left_out() {
-        let shape = Shape {
-            instructions: 40,
-            branches: 5,
-            locked: 1,
-        };
+        let shape = Shape { instructions: 40, branches: 5, locked: 1 };
         let shapes = [("take".to_owned(), shape), ("start".to_owned(), shape)].into();
         let few = profile(20 * PAIRS.0, 5_000);
         let many = profile(20 * PAIRS.1, 5_300);

@@ -65,19 +65,10 @@ impl Table {
 }
 
 fn row(line: &str) -> Result<(String, u64)> {
-    let (name, value) = line
-        .trim_end()
-        .rsplit_once("  ")
-        .context("no two blanks before a value")?;
-    let (whole, part) = value
-        .trim()
-        .split_once('.')
-        .context("the value has no two decimals")?;
-    let part = if part.len() == 2 {
-        part.parse::<u64>()?
-    } else {
-        anyhow::bail!("two decimals")
-    };
+    let (name, value) =
+        line.trim_end().rsplit_once("  ").context("no two blanks before a value")?;
+    let (whole, part) = value.trim().split_once('.').context("the value has no two decimals")?;
+    let part = if part.len() == 2 { part.parse::<u64>()? } else { anyhow::bail!("two decimals") };
     Ok((name.trim().to_owned(), whole.parse::<u64>()? * 100 + part))
 }
 
@@ -90,22 +81,13 @@ mod tests {
     use super::*;
 
     fn table(rows: &[(&str, u64)]) -> Table {
-        let rows = rows
-            .iter()
-            .map(|(name, value)| (name.to_string(), *value))
-            .collect();
-        Table {
-            compiler: "rustc 1.95.0 x86_64".into(),
-            rows,
-        }
+        let rows = rows.iter().map(|(name, value)| (name.to_string(), *value)).collect();
+        Table { compiler: "rustc 1.95.0 x86_64".into(), rows }
     }
 
     #[test]
     fn what_is_written_is_read_back() {
-        let table = table(&[
-            ("executed conditional branches", 1207),
-            ("executed loads", 99900),
-        ]);
+        let table = table(&[("executed conditional branches", 1207), ("executed loads", 99900)]);
         assert_eq!(Table::parse(&table.to_text()).unwrap(), table);
     }
 
@@ -121,11 +103,7 @@ mod tests {
         let new = table(&[("a b", 200), ("d", 5)]);
         assert_eq!(
             old.differences(&new),
-            [
-                "a b: 1.00 -> 2.00",
-                "c: 0.05 -> absent",
-                "d: absent -> 0.05"
-            ]
+            ["a b: 1.00 -> 2.00", "c: 0.05 -> absent", "d: absent -> 0.05"]
         );
         assert!(old.differences(&old).is_empty());
     }

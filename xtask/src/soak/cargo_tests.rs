@@ -33,8 +33,7 @@ pub fn build(root: &Path, package: &str) -> Result<Vec<TestBinary>> {
     let mut binaries: Vec<TestBinary> = messages.lines().filter_map(binary).collect();
     for binary in &mut binaries {
         let mut list = Command::new(&binary.path);
-        list.args(["--list", "--format", "terse"])
-            .current_dir(&binary.package_dir);
+        list.args(["--list", "--format", "terse"]).current_dir(&binary.package_dir);
         let text = process::stdout(&mut list).context("list tests")?;
         binary.tests = tests(&text);
     }
@@ -57,10 +56,7 @@ fn binary(line: &str) -> Option<TestBinary> {
 }
 
 fn tests(list: &str) -> Vec<String> {
-    list.lines()
-        .filter_map(|line| line.strip_suffix(": test"))
-        .map(str::to_owned)
-        .collect()
+    list.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -76,10 +72,7 @@ mod tests {
             )
         };
         let found = binary(&message(true, "\"/x/t-1\"")).unwrap();
-        assert_eq!(
-            (found.target.as_str(), found.package_dir.to_str()),
-            ("t", Some("/p/check"))
-        );
+        assert_eq!((found.target.as_str(), found.package_dir.to_str()), ("t", Some("/p/check")));
         assert_eq!(binary(&message(false, "\"/x/t\"")), None);
         assert_eq!(binary(&message(true, "null")), None);
         assert_eq!(binary("{\"reason\":\"build-finished\"}"), None);

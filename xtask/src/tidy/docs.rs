@@ -18,10 +18,8 @@ struct Document {
 
 /// Checks all `.md` files among `files`; `paths` is every file of the tree.
 pub fn check(files: &[&TextFile], paths: &[String], findings: &mut Findings) {
-    let documents: BTreeMap<&str, Document> = files
-        .iter()
-        .map(|file| (file.path.as_str(), read(file, findings)))
-        .collect();
+    let documents: BTreeMap<&str, Document> =
+        files.iter().map(|file| (file.path.as_str(), read(file, findings))).collect();
     let mut known: BTreeSet<&str> = paths.iter().map(String::as_str).collect();
     for path in paths {
         known.extend(path.match_indices('/').map(|(at, _)| &path[..at]));
@@ -43,9 +41,7 @@ fn resolve(
     known: &BTreeSet<&str>,
 ) -> Result<(), String> {
     let scheme = target.split_once(':').is_some_and(|(scheme, _)| {
-        scheme
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+        scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
     });
     if scheme {
         return Ok(()); // Another place, which a test without a network cannot visit.
@@ -55,11 +51,7 @@ fn resolve(
     }
     let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
     let dir = from.rsplit_once('/').map_or("", |(dir, _)| dir);
-    let path = if file.is_empty() {
-        from.to_owned()
-    } else {
-        join(dir, file)
-    };
+    let path = if file.is_empty() { from.to_owned() } else { join(dir, file) };
     if !known.contains(path.as_str()) {
         return Err(format!("there is no {path}"));
     }
@@ -71,10 +63,7 @@ fn resolve(
 }
 
 fn read(file: &TextFile, findings: &mut Findings) -> Document {
-    let mut document = Document {
-        anchors: BTreeSet::new(),
-        links: Vec::new(),
-    };
+    let mut document = Document { anchors: BTreeSet::new(), links: Vec::new() };
     let mut heading: Option<String> = None;
     let mut in_code = false;
     let options = Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES;
@@ -114,18 +103,13 @@ fn extend(heading: &mut Option<String>, text: &str) {
 /// The anchor that forges make of a heading: small letters, blanks as dashes, no punctuation.
 fn slug(heading: &str, taken: &BTreeSet<String>) -> String {
     let kept = heading.trim().to_lowercase();
-    let kept = kept
-        .chars()
-        .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    let kept = kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
     let slug: String = kept.map(|c| if c == ' ' { '-' } else { c }).collect();
     if !taken.contains(&slug) {
         return slug;
     }
     let numbered = (1..).map(|number| format!("{slug}-{number}"));
-    numbered
-        .into_iter()
-        .find(|slug| !taken.contains(slug))
-        .expect("numbers do not end")
+    numbered.into_iter().find(|slug| !taken.contains(slug)).expect("numbers do not end")
 }
 
 #[cfg(test)]
@@ -133,18 +117,12 @@ mod tests {
     use super::*;
 
     fn file(path: &str, text: &str) -> TextFile {
-        TextFile {
-            path: path.into(),
-            text: text.into(),
-        }
+        TextFile { path: path.into(), text: text.into() }
     }
 
     #[track_caller]
     fn check_link(target: &str, found: bool) {
-        let from = file(
-            "docs/a.md",
-            &format!("x\n\n[y]({target})\n\n## One `b_c` thing!\n"),
-        );
+        let from = file("docs/a.md", &format!("x\n\n[y]({target})\n\n## One `b_c` thing!\n"));
         let other = file("README.md", "# Top\n\n# Top\n");
         let paths = ["docs/a.md", "README.md", "core/src/lib.rs"].map(String::from);
         let mut findings = Findings::default();
@@ -155,27 +133,14 @@ mod tests {
 
     #[test]
     fn links_to_files_folders_and_headings_resolve() {
-        for target in [
-            "../README.md",
-            "../core",
-            "a.md",
-            "#one-b_c-thing",
-            "../README.md#top-1",
-        ] {
+        for target in ["../README.md", "../core", "a.md", "#one-b_c-thing", "../README.md#top-1"] {
             check_link(target, false);
         }
     }
 
     #[test]
     fn links_to_nothing_are_found() {
-        for target in [
-            "README.md",
-            "../cor",
-            "#two",
-            "../README.md#top-2",
-            "/core",
-            "../../x",
-        ] {
+        for target in ["README.md", "../cor", "#two", "../README.md#top-2", "/core", "../../x"] {
             check_link(target, true);
         }
     }

@@ -20,10 +20,7 @@ const BELOW: [(&str, &[&str]); 9] = [
     ("pageyard-trace", &["pageyard"]),
     ("pageyard-check", &["pageyard-host"]),
     ("pageyard-capi", &["pageyard-host"]),
-    (
-        "pageyard-lab",
-        &["pageyard-host", "pageyard-sim", "pageyard-trace"],
-    ),
+    ("pageyard-lab", &["pageyard-host", "pageyard-sim", "pageyard-trace"]),
     ("pageyard-cli", &["pageyard-lab"]),
     ("xtask", &[]),
 ];
@@ -52,13 +49,8 @@ pub fn load(root: &Path) -> Result<Vec<Package>> {
         .and_then(|table| table.get("members"))
         .and_then(Value::as_array)
         .context("Cargo.toml has no `workspace.members`")?;
-    let shared = workspace
-        .get("workspace")
-        .and_then(|table| table.get("dependencies"));
-    let shared = shared
-        .and_then(Value::as_table)
-        .cloned()
-        .unwrap_or_default();
+    let shared = workspace.get("workspace").and_then(|table| table.get("dependencies"));
+    let shared = shared.and_then(Value::as_table).cloned().unwrap_or_default();
     let mut packages = Vec::new();
     for member in members {
         let dir = member.as_str().context("a workspace member is no string")?;
@@ -70,24 +62,13 @@ pub fn load(root: &Path) -> Result<Vec<Package>> {
 
 fn parse(root: &Path, path: &str) -> Result<Table> {
     let file = tree::read(root, path)?.with_context(|| format!("{path} is missing"))?;
-    file.text
-        .parse()
-        .with_context(|| format!("cannot read {path}"))
+    file.text.parse().with_context(|| format!("cannot read {path}"))
 }
 
 fn package(dir: &str, manifest: &Table, shared: &Table) -> Result<Package> {
-    let name = manifest
-        .get("package")
-        .and_then(|table| table.get("name"))
-        .and_then(Value::as_str);
-    let name = name
-        .with_context(|| format!("{dir}/Cargo.toml has no package name"))?
-        .to_owned();
-    let mut package = Package {
-        name,
-        dir: dir.to_owned(),
-        ..Package::default()
-    };
+    let name = manifest.get("package").and_then(|table| table.get("name")).and_then(Value::as_str);
+    let name = name.with_context(|| format!("{dir}/Cargo.toml has no package name"))?.to_owned();
+    let mut package = Package { name, dir: dir.to_owned(), ..Package::default() };
     dependencies(manifest, shared, &mut package.uses);
     if let Some(targets) = manifest.get("target").and_then(Value::as_table) {
         for table in targets.values().filter_map(Value::as_table) {
@@ -114,26 +95,17 @@ fn dependencies(table: &Table, shared: &Table, uses: &mut BTreeMap<String, bool>
         };
         for (key, value) in entries {
             let of_workspace = value.get("workspace").and_then(Value::as_bool) == Some(true);
-            let value = if of_workspace {
-                shared.get(key).unwrap_or(value)
-            } else {
-                value
-            };
+            let value = if of_workspace { shared.get(key).unwrap_or(value) } else { value };
             let name = value.get("package").and_then(Value::as_str).unwrap_or(key);
             let only_tests = kind == "dev-dependencies";
-            uses.entry(name.to_owned())
-                .and_modify(|dev| *dev &= only_tests)
-                .or_insert(only_tests);
+            uses.entry(name.to_owned()).and_modify(|dev| *dev &= only_tests).or_insert(only_tests);
         }
     }
 }
 
 /// Checks the edges between our crates, and that each foreign crate has its reason.
 pub fn check(packages: &[Package], reasons: Option<&str>, findings: &mut Findings) {
-    let ours: BTreeSet<&str> = packages
-        .iter()
-        .map(|package| package.name.as_str())
-        .collect();
+    let ours: BTreeSet<&str> = packages.iter().map(|package| package.name.as_str()).collect();
     let rows = rows(reasons.unwrap_or_default());
     let mut foreign = BTreeSet::new();
     for package in packages {
@@ -144,12 +116,7 @@ pub fn check(packages: &[Package], reasons: Option<&str>, findings: &mut Finding
         }
         for (used, only_tests) in &package.uses {
             if package.name == CORE && !only_tests {
-                findings.add(
-                    "crate-edges",
-                    &path,
-                    1,
-                    format!("the core may not use {used}"),
-                );
+                findings.add("crate-edges", &path, 1, format!("the core may not use {used}"));
             }
             if ours.contains(used.as_str()) {
                 edge(package, used, &path, findings);
@@ -158,12 +125,7 @@ pub fn check(packages: &[Package], reasons: Option<&str>, findings: &mut Finding
             foreign.insert(used.as_str());
             if !rows.contains_key(used.as_str()) {
                 let message = format!("{used} has no line `| crate | used by | reason |`");
-                findings.add(
-                    "dependency-reasons",
-                    &path,
-                    1,
-                    format!("{message} in {REASONS}"),
-                );
+                findings.add("dependency-reasons", &path, 1, format!("{message} in {REASONS}"));
             }
         }
     }
@@ -179,19 +141,13 @@ fn edge(package: &Package, used: &str, path: &str, findings: &mut Findings) {
     let mut open = vec![package.name.as_str()];
     // Bounded: the table has no cycle, which a test below asserts.
     while let Some(name) = open.pop() {
-        let below = BELOW
-            .iter()
-            .find(|(upper, _)| *upper == name)
-            .map_or(&[][..], |(_, b)| b);
+        let below = BELOW.iter().find(|(upper, _)| *upper == name).map_or(&[][..], |(_, b)| b);
         if below.contains(&used) {
             return;
         }
         open.extend(below);
     }
-    let message = format!(
-        "{} may not use {used}: the edge is not in docs/adr/0001",
-        package.name
-    );
+    let message = format!("{} may not use {used}: the edge is not in docs/adr/0001", package.name);
     findings.add("crate-edges", path, 1, message);
 }
 
@@ -206,11 +162,7 @@ fn rows(text: &str) -> BTreeMap<String, usize> {
             continue;
         };
         let name = first.trim().trim_matches('`');
-        let filled = rest
-            .split('|')
-            .filter(|cell| !cell.trim().is_empty())
-            .count()
-            >= 2;
+        let filled = rest.split('|').filter(|cell| !cell.trim().is_empty()).count() >= 2;
         if filled && name != "crate" && name.chars().any(char::is_alphanumeric) {
             rows.insert(name.to_owned(), index + 1);
         }
@@ -223,16 +175,8 @@ mod tests {
     use super::*;
 
     fn uses(name: &str, used: &[(&str, bool)]) -> Package {
-        let uses = used
-            .iter()
-            .map(|(name, dev)| (name.to_string(), *dev))
-            .collect();
-        Package {
-            name: name.into(),
-            dir: "d".into(),
-            uses,
-            ..Package::default()
-        }
+        let uses = used.iter().map(|(name, dev)| (name.to_string(), *dev)).collect();
+        Package { name: name.into(), dir: "d".into(), uses, ..Package::default() }
     }
 
     #[track_caller]
@@ -246,10 +190,7 @@ mod tests {
     fn edges_lead_down_in_one_or_more_steps() {
         let core = uses("pageyard", &[]);
         let trace = uses("pageyard-trace", &[("pageyard", false)]);
-        let cli = uses(
-            "pageyard-cli",
-            &[("pageyard", false), ("pageyard-trace", false)],
-        );
+        let cli = uses("pageyard-cli", &[("pageyard", false), ("pageyard-trace", false)]);
         check_rules(&[core, trace, cli], "", &[]);
     }
 
@@ -269,11 +210,7 @@ mod tests {
     #[test]
     fn the_core_has_no_dependency_but_its_tests_may() {
         let reasons = "| loom | core | models |\n";
-        check_rules(
-            &[uses("pageyard", &[("loom", false)])],
-            reasons,
-            &["crate-edges"; 1],
-        );
+        check_rules(&[uses("pageyard", &[("loom", false)])], reasons, &["crate-edges"; 1]);
         check_rules(&[uses("pageyard", &[("loom", true)])], reasons, &[]);
     }
 
@@ -291,23 +228,15 @@ mod tests {
 
     #[test]
     fn renamed_shared_and_target_dependencies_are_seen() {
-        let shared: Table = "a = { package = \"real\", version = \"1\" }"
-            .parse()
-            .unwrap();
+        let shared: Table = "a = { package = \"real\", version = \"1\" }".parse().unwrap();
         let manifest = "[package]\nname = \"p\"\n[dependencies]\na.workspace = true\nb = \"1\"\n\
             [target.'cfg(unix)'.dependencies]\nc = \"1\"\n\
             [dev-dependencies]\nb = \"1\"\nd = \"1\"\n\
             [[bench]]\nname = \"x\"\npath = \"odd/x.rs\"\n[lib]\npath = \"l.rs\"\n";
         let package = package("p", &manifest.parse().unwrap(), &shared).unwrap();
-        let found: Vec<(&str, bool)> = package
-            .uses
-            .iter()
-            .map(|(name, dev)| (name.as_str(), *dev))
-            .collect();
-        assert_eq!(
-            found,
-            [("b", false), ("c", false), ("d", true), ("real", false)]
-        );
+        let found: Vec<(&str, bool)> =
+            package.uses.iter().map(|(name, dev)| (name.as_str(), *dev)).collect();
+        assert_eq!(found, [("b", false), ("c", false), ("d", true), ("real", false)]);
         let targets = [("l.rs".to_owned(), false), ("odd/x.rs".to_owned(), true)];
         assert_eq!(package.named_targets, targets);
     }

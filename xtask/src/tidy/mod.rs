@@ -44,20 +44,14 @@ pub struct Findings(Vec<Finding>);
 impl Findings {
     /// Adds one; `line` counts from 1.
     fn add(&mut self, rule: &'static str, path: &str, line: usize, message: impl Into<String>) {
-        self.0.push(Finding {
-            path: path.to_owned(),
-            line,
-            rule,
-            message: message.into(),
-        });
+        self.0.push(Finding { path: path.to_owned(), line, rule, message: message.into() });
     }
 
     /// Takes out what is excepted, and finds exceptions without use or reason.
     fn except(&mut self, exceptions: &[Exception]) {
         for exception in exceptions {
             let before = self.0.len();
-            self.0
-                .retain(|found| found.rule != exception.rule || found.path != exception.path);
+            self.0.retain(|found| found.rule != exception.rule || found.path != exception.path);
             if before == self.0.len() || exception.reason.is_empty() {
                 let message = format!("exception from {} without use or reason", exception.rule);
                 self.add("stale-exception", exception.path, 1, message);
@@ -72,10 +66,7 @@ impl Findings {
         self.0.iter().map(|finding| finding.rule).collect()
     }
     fn messages(&self) -> Vec<String> {
-        self.0
-            .iter()
-            .map(|finding| finding.message.clone())
-            .collect()
+        self.0.iter().map(|finding| finding.message.clone()).collect()
     }
     fn paths(&self) -> Vec<String> {
         self.0.iter().map(|finding| finding.path.clone()).collect()
@@ -89,20 +80,11 @@ impl Findings {
 pub fn run(root: &Path) -> Result<Verdict> {
     let (findings, files) = examine(root)?;
     for finding in &findings {
-        let Finding {
-            path,
-            line,
-            rule,
-            message,
-        } = finding;
+        let Finding { path, line, rule, message } = finding;
         println!("{path}:{line}: {rule}: {message}");
     }
     println!("tidy: {files} files, {} findings", findings.len());
-    Ok(if findings.is_empty() {
-        Verdict::Pass
-    } else {
-        Verdict::Fail
-    })
+    Ok(if findings.is_empty() { Verdict::Pass } else { Verdict::Fail })
 }
 
 /// All broken rules, sorted by place, and the number of text files looked at.
@@ -129,10 +111,7 @@ fn examine(root: &Path) -> Result<(Vec<Finding>, usize)> {
             words::check_core_root(source, &mut findings);
         }
     }
-    let prose: Vec<&TextFile> = files
-        .iter()
-        .filter(|file| file.extension() == "md")
-        .collect();
+    let prose: Vec<&TextFile> = files.iter().filter(|file| file.extension() == "md").collect();
     docs::check(&prose, &paths, &mut findings);
     for file in &files {
         if file.extension() == "md" {
@@ -144,11 +123,7 @@ fn examine(root: &Path) -> Result<(Vec<Finding>, usize)> {
         }
     }
     let reasons = files.iter().find(|file| file.path == manifest::REASONS);
-    manifest::check(
-        &packages,
-        reasons.map(|file| file.text.as_str()),
-        &mut findings,
-    );
+    manifest::check(&packages, reasons.map(|file| file.text.as_str()), &mut findings);
 
     findings.except(EXCEPTIONS);
     findings.0.sort();
@@ -159,9 +134,7 @@ fn examine(root: &Path) -> Result<(Vec<Finding>, usize)> {
 fn is_ours(path: &str) -> bool {
     const EXTENSIONS: [&str; 7] = ["rs", "toml", "md", "sh", "yml", "py", "h"];
     let name = path.rsplit('/').next().unwrap_or_default();
-    let known = name
-        .rsplit_once('.')
-        .is_some_and(|(_, e)| EXTENSIONS.contains(&e));
+    let known = name.rsplit_once('.').is_some_and(|(_, e)| EXTENSIONS.contains(&e));
     let data = path.starts_with("traces/") && !path.ends_with(".md");
     (known || path.starts_with(".ci/")) && !data && !path.contains("/tests/data/")
 }
@@ -173,19 +146,12 @@ mod tests {
     #[test]
     fn the_tree_is_tidy() {
         let (findings, files) = examine(&tree::root()).unwrap();
-        assert!(
-            files > 20,
-            "only {files} files seen: is this the right folder?"
-        );
+        assert!(files > 20, "only {files} files seen: is this the right folder?");
         let shown: Vec<String> = findings
             .iter()
             .map(|f| format!("{}:{}: {}: {}", f.path, f.line, f.rule, f.message))
             .collect();
-        assert!(
-            findings.is_empty(),
-            "run `cargo xtask tidy`:\n{}",
-            shown.join("\n")
-        );
+        assert!(findings.is_empty(), "run `cargo xtask tidy`:\n{}", shown.join("\n"));
     }
 
     #[test]
@@ -197,11 +163,7 @@ mod tests {
 
     #[test]
     fn an_exception_hides_what_it_names_and_must_be_needed() {
-        let exception = |path| Exception {
-            rule: "links",
-            path,
-            reason: "shown",
-        };
+        let exception = |path| Exception { rule: "links", path, reason: "shown" };
         let mut findings = Findings::default();
         findings.add("links", "a.md", 3, "x");
         findings.add("unfinished", "a.md", 3, "y");

@@ -28,11 +28,7 @@ pub fn check(
     let mut open: Vec<Visit> = Vec::new();
     for package in packages {
         for (path, is_test) in targets(package, sources.keys()) {
-            open.push(Visit {
-                children: parent(&path).to_owned(),
-                path,
-                is_test,
-            });
+            open.push(Visit { children: parent(&path).to_owned(), path, is_test });
         }
     }
     // Production code first: a file that both reach is no test.
@@ -50,12 +46,7 @@ pub fn check(
         let seen = if visit.is_test { &mut tests } else { &mut live };
         seen.insert(visit.path.clone());
         let mut children = Vec::new();
-        modules(
-            &source.tokens,
-            &visit,
-            &|path| sources.contains_key(path),
-            &mut children,
-        );
+        modules(&source.tokens, &visit, &|path| sources.contains_key(path), &mut children);
         open.extend(children);
         open.sort_by_key(|visit| visit.is_test);
     }
@@ -120,11 +111,7 @@ fn modules(
                 found.extend(file_of(name, path_attribute.take(), at, exists, is_test));
             } else if let Some(inside) = group(tokens, index + 2, Delimiter::Brace) {
                 let children = join(&at.children, name);
-                let nested = Visit {
-                    path: at.path.clone(),
-                    children,
-                    is_test,
-                };
+                let nested = Visit { path: at.path.clone(), children, is_test };
                 modules(&inside, &nested, exists, found);
             }
         }
@@ -134,11 +121,7 @@ fn modules(
             && let Some(argument) = arguments.stream().into_iter().next()
         {
             let path = join(parent(&at.path), &unquoted(&argument));
-            found.push(Visit {
-                path,
-                children: at.children.clone(),
-                is_test,
-            });
+            found.push(Visit { path, children: at.children.clone(), is_test });
         }
         if is_mark(tokens, index, ';') || group(tokens, index, Delimiter::Brace).is_some() {
             path_attribute = None;
@@ -157,20 +140,12 @@ fn file_of(
 ) -> Option<Visit> {
     if let Some(path) = path_attribute {
         let path = join(parent(&at.path), &path);
-        return Some(Visit {
-            children: parent(&path).to_owned(),
-            path,
-            is_test,
-        });
+        return Some(Visit { children: parent(&path).to_owned(), path, is_test });
     }
     let children = join(&at.children, name);
     let paths = [format!("{children}.rs"), format!("{children}/mod.rs")];
     let path = paths.into_iter().find(|path| exists(path))?;
-    Some(Visit {
-        path,
-        children,
-        is_test,
-    })
+    Some(Visit { path, children, is_test })
 }
 
 fn unquoted(token: &TokenTree) -> String {
@@ -203,25 +178,13 @@ mod tests {
 
     /// Returns the dead files and the test files of package `a`.
     fn reach(files: &[(&str, &str)], named: &[(&str, bool)]) -> (Vec<String>, Vec<String>) {
-        let mut sources: BTreeMap<String, Source> = files
-            .iter()
-            .map(|(path, text)| (path.to_string(), source(path, text)))
-            .collect();
-        let named_targets = named
-            .iter()
-            .map(|(path, test)| (path.to_string(), *test))
-            .collect();
-        let package = Package {
-            dir: "a".into(),
-            named_targets,
-            ..Package::default()
-        };
+        let mut sources: BTreeMap<String, Source> =
+            files.iter().map(|(path, text)| (path.to_string(), source(path, text))).collect();
+        let named_targets = named.iter().map(|(path, test)| (path.to_string(), *test)).collect();
+        let package = Package { dir: "a".into(), named_targets, ..Package::default() };
         let mut findings = Findings::default();
         check(&[package], &mut sources, &mut findings);
-        let tests = sources
-            .into_values()
-            .filter(|source| source.is_test)
-            .map(|s| s.path);
+        let tests = sources.into_values().filter(|source| source.is_test).map(|s| s.path);
         (findings.paths(), tests.collect())
     }
 
@@ -240,21 +203,14 @@ mod tests {
 
     #[test]
     fn a_file_without_mod_is_dead() {
-        let files = [
-            ("a/src/lib.rs", "// mod b;\n"),
-            ("a/src/b.rs", ""),
-            ("z.rs", ""),
-        ];
+        let files = [("a/src/lib.rs", "// mod b;\n"), ("a/src/b.rs", ""), ("z.rs", "")];
         assert_eq!(reach(&files, &[]).0, ["a/src/b.rs", "z.rs"]);
     }
 
     #[test]
     fn path_attributes_and_includes_lead_somewhere() {
         let files = [
-            (
-                "a/src/lib.rs",
-                "#[path = \"x/y.rs\"] mod b; include!(\"../data/z.rs\");",
-            ),
+            ("a/src/lib.rs", "#[path = \"x/y.rs\"] mod b; include!(\"../data/z.rs\");"),
             ("a/src/x/y.rs", "mod w;"),
             ("a/src/x/w.rs", ""),
             ("a/data/z.rs", ""),
@@ -272,17 +228,11 @@ mod tests {
             ("a/src/tests.rs", "mod more;"),
             ("a/src/tests/more.rs", ""),
             ("a/tests/common/mod.rs", ""),
-            (
-                "a/tests/t.rs",
-                "mod common; #[path = \"../src/both.rs\"] mod both;",
-            ),
+            ("a/tests/t.rs", "mod common; #[path = \"../src/both.rs\"] mod both;"),
         ];
         let tests = ["a/benches/b.rs", "a/src/tests.rs", "a/src/tests/more.rs"];
         let tests = [&tests[..], &["a/tests/common/mod.rs", "a/tests/t.rs"]].concat();
-        assert_eq!(
-            reach(&files, &[]),
-            (vec![], tests.into_iter().map(String::from).collect())
-        );
+        assert_eq!(reach(&files, &[]), (vec![], tests.into_iter().map(String::from).collect()));
     }
 
     #[test]

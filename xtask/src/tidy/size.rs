@@ -41,9 +41,7 @@ fn columns(source: &Source, findings: &mut Findings) {
 }
 
 fn file_length(source: &Source, findings: &mut Findings) {
-    let lines = (1..=source.lines.len())
-        .filter(|line| !source.in_test(*line))
-        .count();
+    let lines = (1..=source.lines.len()).filter(|line| !source.in_test(*line)).count();
     if lines > FILE_LINES_MAX {
         let message = format!("{lines} lines without tests, more than {FILE_LINES_MAX}");
         findings.add("file-length", &source.path, 1, message);
@@ -103,10 +101,7 @@ mod tests {
     #[track_caller]
     fn check_functions(text: &str, expected: &[(&str, usize, usize)]) {
         let found = functions(&source("a.rs", text));
-        let found: Vec<_> = found
-            .iter()
-            .map(|(n, line, len)| (n.as_str(), *line, *len))
-            .collect();
+        let found: Vec<_> = found.iter().map(|(n, line, len)| (n.as_str(), *line, *len)).collect();
         assert_eq!(found, expected);
     }
 
@@ -131,10 +126,7 @@ mod tests {
 
     #[test]
     fn types_and_declarations_have_no_body() {
-        check_functions(
-            "trait A { fn a(); }\ntype F = fn(u8) -> u8;\nstruct S {}\n",
-            &[],
-        );
+        check_functions("trait A { fn a(); }\ntype F = fn(u8) -> u8;\nstruct S {}\n", &[]);
     }
 
     #[test]
@@ -149,27 +141,15 @@ mod tests {
         check_rules(&body(FUNCTION_LINES_MAX), &[]);
         check_rules(&body(FUNCTION_LINES_MAX + 1), &["function-length"]);
         check_rules(&format!("//! A.\n//{}\n", "é".repeat(COLUMNS_MAX - 2)), &[]);
-        check_rules(
-            &format!("//! A.\n//{}\n", "é".repeat(COLUMNS_MAX - 1)),
-            &["line-length"],
-        );
-        check_rules(
-            &format!("//! A.\n{}", "//\n".repeat(FILE_LINES_MAX - 1)),
-            &[],
-        );
-        check_rules(
-            &format!("//! A.\n{}", "//\n".repeat(FILE_LINES_MAX)),
-            &["file-length"],
-        );
+        check_rules(&format!("//! A.\n//{}\n", "é".repeat(COLUMNS_MAX - 1)), &["line-length"]);
+        check_rules(&format!("//! A.\n{}", "//\n".repeat(FILE_LINES_MAX - 1)), &[]);
+        check_rules(&format!("//! A.\n{}", "//\n".repeat(FILE_LINES_MAX)), &["file-length"]);
     }
 
     #[test]
     fn tests_stand_apart() {
         let tests = "//\n".repeat(FILE_LINES_MAX);
-        check_rules(
-            &format!("//! A.\n#[cfg(test)]\nmod tests {{\n{tests}}}\n"),
-            &[],
-        );
+        check_rules(&format!("//! A.\n#[cfg(test)]\nmod tests {{\n{tests}}}\n"), &[]);
     }
 
     #[test]

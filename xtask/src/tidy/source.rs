@@ -33,18 +33,9 @@ impl Source {
             Err(error) => (Vec::new(), Some(lex_error(&error))),
         };
         let mut test_parts = Vec::new();
-        each_sequence(&tokens, &mut |sequence| {
-            find_test_parts(sequence, &mut test_parts)
-        });
+        each_sequence(&tokens, &mut |sequence| find_test_parts(sequence, &mut test_parts));
         let lines = file.text.lines().map(str::to_owned).collect();
-        Source {
-            path: file.path.clone(),
-            lines,
-            tokens,
-            error,
-            is_test: false,
-            test_parts,
-        }
+        Source { path: file.path.clone(), lines, tokens, error, is_test: false, test_parts }
     }
 
     /// Whether line `line` (from 1) is only built for tests.
@@ -118,9 +109,7 @@ pub fn group(sequence: &[TokenTree], index: usize, delimiter: Delimiter) -> Opti
 /// The tokens within `#[…]` at `index`.
 pub fn attribute(sequence: &[TokenTree], index: usize) -> Option<Vec<TokenTree>> {
     let inside = is_mark(sequence, index, '#');
-    inside
-        .then(|| group(sequence, index + 1, Delimiter::Bracket))
-        .flatten()
+    inside.then(|| group(sequence, index + 1, Delimiter::Bracket)).flatten()
 }
 
 /// Whether these tokens are `cfg(test)` or `cfg(all(test, …))`.
@@ -145,9 +134,7 @@ pub fn is_cfg_test(attribute: &[TokenTree]) -> bool {
 pub fn item_end(sequence: &[TokenTree], index: usize) -> usize {
     let ends =
         |i: &usize| is_mark(sequence, *i, ';') || group(sequence, *i, Delimiter::Brace).is_some();
-    (index..sequence.len())
-        .find(ends)
-        .unwrap_or(sequence.len().saturating_sub(1))
+    (index..sequence.len()).find(ends).unwrap_or(sequence.len().saturating_sub(1))
 }
 
 fn find_test_parts(sequence: &[TokenTree], parts: &mut Vec<RangeInclusive<usize>>) {
@@ -161,10 +148,7 @@ fn find_test_parts(sequence: &[TokenTree], parts: &mut Vec<RangeInclusive<usize>
 
 #[cfg(test)]
 pub fn source(path: &str, text: &str) -> Source {
-    Source::new(&TextFile {
-        path: path.into(),
-        text: text.into(),
-    })
+    Source::new(&TextFile { path: path.into(), text: text.into() })
 }
 
 #[cfg(test)]
@@ -175,26 +159,19 @@ mod tests {
     fn check(text: &str, test_lines: &[usize]) {
         let source = source("a.rs", text);
         assert_eq!(source.error, None);
-        let found: Vec<usize> = (1..=source.lines.len())
-            .filter(|line| source.in_test(*line))
-            .collect();
+        let found: Vec<usize> =
+            (1..=source.lines.len()).filter(|line| source.in_test(*line)).collect();
         assert_eq!(found, test_lines);
     }
 
     #[test]
     fn a_test_module_is_marked_with_its_attribute() {
-        check(
-            "fn a() {}\n#[cfg(test)]\nmod tests {\n  fn b() {}\n}\nfn c() {}\n",
-            &[2, 3, 4, 5],
-        );
+        check("fn a() {}\n#[cfg(test)]\nmod tests {\n  fn b() {}\n}\nfn c() {}\n", &[2, 3, 4, 5]);
     }
 
     #[test]
     fn code_for_all_but_tests_is_no_test() {
-        check(
-            "#[cfg(not(test))]\nmod a {\n}\n#[cfg(all(test, unix))]\nuse b;\n",
-            &[4, 5],
-        );
+        check("#[cfg(not(test))]\nmod a {\n}\n#[cfg(all(test, unix))]\nuse b;\n", &[4, 5]);
     }
 
     #[test]

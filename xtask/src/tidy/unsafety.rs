@@ -28,9 +28,7 @@ pub fn check(source: &Source, findings: &mut Findings) {
 
 /// A platform is a file `platform.rs` or a folder `platform/`, and never one of the core.
 fn is_allowed(path: &str) -> bool {
-    let platform = path
-        .split('/')
-        .any(|part| part == "platform" || part == "platform.rs");
+    let platform = path.split('/').any(|part| part == "platform" || part == "platform.rs");
     ALLOWED.iter().any(|dir| path.starts_with(dir)) || (platform && !path.starts_with("core/"))
 }
 
@@ -38,10 +36,7 @@ fn is_allowed(path: &str) -> bool {
 fn is_type(sequence: &[TokenTree], index: usize) -> bool {
     let mut next = index + 1;
     if is_word(sequence, next, "extern") {
-        next += 1 + usize::from(matches!(
-            sequence.get(next + 1),
-            Some(TokenTree::Literal(_))
-        ));
+        next += 1 + usize::from(matches!(sequence.get(next + 1), Some(TokenTree::Literal(_))));
     }
     is_word(sequence, next, "fn") && group(sequence, next + 1, Delimiter::Parenthesis).is_some()
 }
@@ -49,8 +44,7 @@ fn is_type(sequence: &[TokenTree], index: usize) -> bool {
 /// Looks on the line itself, then upwards over comments, attributes and the statement's own lines.
 fn is_explained(lines: &[String], line: usize) -> bool {
     let explains = |text: &str| {
-        text.split_once("//")
-            .is_some_and(|(_, c)| c.contains("SAFETY:") || c.contains("# Safety"))
+        text.split_once("//").is_some_and(|(_, c)| c.contains("SAFETY:") || c.contains("# Safety"))
     };
     if lines.get(line - 1).is_some_and(|text| explains(text)) {
         return true;
@@ -94,33 +88,13 @@ mod tests {
     #[test]
     fn an_explanation_stands_above_its_statement() {
         let host = "host/src/a.rs";
-        check_at(
-            host,
-            "fn a() {\n  // SAFETY: x.\n  let b =\n    unsafe { c() };\n}",
-            &[],
-        );
+        check_at(host, "fn a() {\n  // SAFETY: x.\n  let b =\n    unsafe { c() };\n}", &[]);
         check_at(host, "fn a() { unsafe { b() } // SAFETY: x.\n}", &[]);
-        check_at(
-            host,
-            "// SAFETY: x.\n#[inline]\nunsafe impl Send for A {}",
-            &[],
-        );
+        check_at(host, "// SAFETY: x.\n#[inline]\nunsafe impl Send for A {}", &[]);
         check_at(host, "/// # Safety\n/// None.\npub unsafe fn a() {}", &[]);
-        check_at(
-            host,
-            "// SAFETY: x.\nfn a() {\n  unsafe { b() }\n}",
-            &["safety-comment"],
-        );
-        check_at(
-            host,
-            "// SAFETY: x.\n\nunsafe impl Send for A {}",
-            &["safety-comment"],
-        );
-        check_at(
-            host,
-            "const S: &str = \"SAFETY:\"; unsafe impl A for B {}",
-            &["safety-comment"],
-        );
+        check_at(host, "// SAFETY: x.\nfn a() {\n  unsafe { b() }\n}", &["safety-comment"]);
+        check_at(host, "// SAFETY: x.\n\nunsafe impl Send for A {}", &["safety-comment"]);
+        check_at(host, "const S: &str = \"SAFETY:\"; unsafe impl A for B {}", &["safety-comment"]);
     }
 
     #[test]

@@ -8,11 +8,7 @@ use crate::tree::TextFile;
 
 /// Put together here, so that this file does not find itself.
 const UNFINISHED: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
-const HOMES: [&str; 3] = [
-    concat!("/ho", "me/"),
-    concat!("/Us", "ers/"),
-    concat!("/ro", "ot/"),
-];
+const HOMES: [&str; 3] = [concat!("/ho", "me/"), concat!("/Us", "ers/"), concat!("/ro", "ot/")];
 const UNFINISHED_MACROS: [&str; 3] = ["todo", "unimplemented", "dbg"];
 const CORE: &str = "core/src/";
 
@@ -86,16 +82,8 @@ pub fn check_core_root(source: &Source, findings: &mut Findings) {
         .map(|tokens| tokens.iter().map(ToString::to_string).collect())
         .collect();
     let forbids = |a: &String| a.starts_with("forbid") && a.contains("unsafe_code");
-    if !inner
-        .iter()
-        .any(|a| a == "no_std" || a == "cfg_attr(not (test) , no_std)")
-    {
-        findings.add(
-            "no-unsafe-core",
-            &source.path,
-            1,
-            "the core lacks `#![no_std]`",
-        );
+    if !inner.iter().any(|a| a == "no_std" || a == "cfg_attr(not (test) , no_std)") {
+        findings.add("no-unsafe-core", &source.path, 1, "the core lacks `#![no_std]`");
     }
     if !inner.iter().any(forbids) {
         let message = "the core lacks `#![forbid(unsafe_code)]`";
@@ -169,10 +157,7 @@ mod tests {
     fn banned_words_are_found_in_code_only() {
         check_core("fn a() { b.unwrap(); }", &["unwrap()"]);
         check_core("fn a() { b.unwrap_or(0); }", &[]);
-        check_core(
-            "// unsafe HashMap std::mem\nconst A: &str = \"unsafe\";",
-            &[],
-        );
+        check_core("// unsafe HashMap std::mem\nconst A: &str = \"unsafe\";", &[]);
         check_core("/// `x.unwrap()`, `std::fmt`\nfn a() {}", &[]);
         check_core("use std::fmt;", &["std::"]);
         check_core("extern crate alloc;", &["alloc"]);
@@ -185,23 +170,14 @@ mod tests {
 
     #[test]
     fn tests_of_the_core_may_use_std_but_no_unsafe() {
-        check_core(
-            "#[cfg(test)]\nmod tests { use std::fmt; fn a() { b.unwrap() } }",
-            &[],
-        );
-        check_core(
-            "#[cfg(test)]\nmod tests { fn a() { unsafe { b() } } }",
-            &["unsafe"],
-        );
+        check_core("#[cfg(test)]\nmod tests { use std::fmt; fn a() { b.unwrap() } }", &[]);
+        check_core("#[cfg(test)]\nmod tests { fn a() { unsafe { b() } } }", &["unsafe"]);
     }
 
     #[test]
     fn other_crates_may_use_std() {
         let mut findings = Findings::default();
-        check(
-            &source("lab/src/a.rs", "use std::fmt; fn a() { b.unwrap() }"),
-            &mut findings,
-        );
+        check(&source("lab/src/a.rs", "use std::fmt; fn a() { b.unwrap() }"), &mut findings);
         assert_eq!(findings.rules(), [""; 0]);
     }
 
@@ -211,10 +187,7 @@ mod tests {
         check_core("fn a() { x.todo() }", &[]);
         check_core("#[test]\n#[ignore]\nfn a() {}", &["ignore"]);
         check_core("#[ignore = \"slow\"]\nfn a() {}", &["ignore"]);
-        assert_eq!(
-            unfinished_word(&format!("x {}: y", UNFINISHED[0])),
-            Some(UNFINISHED[0])
-        );
+        assert_eq!(unfinished_word(&format!("x {}: y", UNFINISHED[0])), Some(UNFINISHED[0]));
         assert_eq!(unfinished_word(&format!("MAS{}", UNFINISHED[0])), None);
     }
 
@@ -241,10 +214,7 @@ mod tests {
             assert_eq!(findings.rules(), expected);
         };
         check("#![no_std]\n#![forbid(unsafe_code)]", &[]);
-        check(
-            "#![cfg_attr(not(test), no_std)]\n#![forbid(unsafe_code)]",
-            &[],
-        );
+        check("#![cfg_attr(not(test), no_std)]\n#![forbid(unsafe_code)]", &[]);
         check("#![no_std]\n#![deny(unsafe_code)]", &["no-unsafe-core"]);
     }
 }

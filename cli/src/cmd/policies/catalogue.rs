@@ -38,10 +38,8 @@ fn effective(mut changes: Vec<Change>, to: &Policy) -> String {
 }
 
 fn settings(changes: &[Change]) -> String {
-    let pairs: Vec<String> = changes
-        .iter()
-        .map(|change| format!("{}={}", change.key, change.to))
-        .collect();
+    let pairs: Vec<String> =
+        changes.iter().map(|change| format!("{}={}", change.key, change.to)).collect();
     pairs.join(" ")
 }
 
@@ -76,15 +74,9 @@ fn release_groups() -> Vec<(Release, Release, String)> {
 /// What stable fixes changed, by releases in a row; those without any are left out.
 fn stable_groups() -> Vec<(Release, Release, String)> {
     let difference = |release: Release| {
-        let stable = Release {
-            stable: true,
-            ..release
-        };
+        let stable = Release { stable: true, ..release };
         let fixed = Policy::linux(stable);
-        (
-            stable,
-            effective(changes(&Policy::linux(release), &fixed), &fixed),
-        )
+        (stable, effective(changes(&Policy::linux(release), &fixed), &fixed))
     };
     let mut found = groups(Release::all().map(difference));
     found.retain(|(_, _, difference)| !difference.is_empty());
@@ -94,19 +86,14 @@ fn stable_groups() -> Vec<(Release, Release, String)> {
 fn span(first: Release, last: Release) -> String {
     match first == last {
         true => first.to_string(),
-        false => format!(
-            "{first} to {}",
-            last.to_string().trim_start_matches("linux-")
-        ),
+        false => format!("{first} to {}", last.to_string().trim_start_matches("linux-")),
     }
 }
 
 /// Files of the user's own; one that is no policy hides neither itself nor the others.
 fn files() -> Vec<(String, Result<PolicyFile, PolicyError>)> {
     let files = own_files().into_iter();
-    files
-        .map(|(name, path)| (name, file::load(&path)))
-        .collect()
+    files.map(|(name, path)| (name, file::load(&path))).collect()
 }
 
 fn file_changes(file: &PolicyFile) -> Vec<Change> {
@@ -120,38 +107,18 @@ const INDENT: usize = 26;
 pub fn list() -> String {
     let mut text = String::from("Releases, and what the first of each group changed\n");
     for (at, (first, last, difference)) in release_groups().into_iter().enumerate() {
-        let difference = if at == 0 {
-            "the oldest preset".to_string()
-        } else {
-            difference
-        };
-        text.push_str(&hanging(
-            &format!("  {}", span(first, last)),
-            INDENT,
-            &difference,
-        ));
+        let difference = if at == 0 { "the oldest preset".to_string() } else { difference };
+        text.push_str(&hanging(&format!("  {}", span(first, last)), INDENT, &difference));
     }
     text.push_str("\nReleases with their stable fixes, against the same release without\n");
     for (first, last, difference) in stable_groups() {
-        text.push_str(&hanging(
-            &format!("  {}", span(first, last)),
-            INDENT,
-            &difference,
-        ));
+        text.push_str(&hanging(&format!("  {}", span(first, last)), INDENT, &difference));
     }
     text.push_str("\nParents and proposals of the mails of 2017 to 2022\n");
     for proposal in PROPOSALS {
-        let pairs: Vec<String> = proposal
-            .changes
-            .iter()
-            .map(|(key, value)| format!("{key}={value}"))
-            .collect();
-        let what = format!(
-            "{} with {}: {}",
-            proposal.base,
-            pairs.join(" "),
-            proposal.source
-        );
+        let pairs: Vec<String> =
+            proposal.changes.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let what = format!("{} with {}: {}", proposal.base, pairs.join(" "), proposal.source);
         text.push_str(&hanging(&format!("  {}", proposal.name), INDENT, &what));
     }
     let files = files();
@@ -161,15 +128,8 @@ pub fn list() -> String {
     for (name, file) in files {
         let what = match file {
             Ok(file) => {
-                let about = file
-                    .about
-                    .as_ref()
-                    .map_or(String::new(), |about| format!("{about}: "));
-                format!(
-                    "{about}{} with {}",
-                    file.base,
-                    settings(&file_changes(&file))
-                )
+                let about = file.about.as_ref().map_or(String::new(), |about| format!("{about}: "));
+                format!("{about}{} with {}", file.base, settings(&file_changes(&file)))
             }
             Err(error) => format!("cannot be used: {error}"),
         };
@@ -179,9 +139,7 @@ pub fn list() -> String {
 }
 
 fn object(changes: &[Change]) -> Value {
-    let pairs = changes
-        .iter()
-        .map(|change| (change.key.to_string(), json!(change.to)));
+    let pairs = changes.iter().map(|change| (change.key.to_string(), json!(change.to)));
     Value::Object(pairs.collect::<Map<_, _>>())
 }
 
@@ -190,10 +148,7 @@ pub fn list_json() -> Value {
     let mut policies = Vec::new();
     let mut before: Option<Release> = None;
     for release in Release::all() {
-        let stable = Release {
-            stable: true,
-            ..release
-        };
+        let stable = Release { stable: true, ..release };
         let (policy, fixed) = (Policy::linux(release), Policy::linux(stable));
         let changed = before.map_or(Vec::new(), |b| changes(&Policy::linux(b), &policy));
         policies.push(json!({
@@ -211,10 +166,7 @@ pub fn list_json() -> Value {
         before = Some(release);
     }
     for proposal in PROPOSALS {
-        let pairs = proposal
-            .changes
-            .iter()
-            .map(|(key, value)| (key.to_string(), json!(value)));
+        let pairs = proposal.changes.iter().map(|(key, value)| (key.to_string(), json!(value)));
         policies.push(json!({
             "name": proposal.name,
             "kind": "proposal",

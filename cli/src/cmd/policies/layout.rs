@@ -94,10 +94,7 @@ mod tests {
     fn paragraphs_break_at_blanks() {
         assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
         assert_eq!(wrapped("incomprehensible", 4), ["incomprehensible"]);
-        assert_eq!(
-            wrapped("a x:one=1,two=2,three=3", 12),
-            ["a x:one=1,", "two=2,", "three=3"]
-        );
+        assert_eq!(wrapped("a x:one=1,two=2,three=3", 12), ["a x:one=1,", "two=2,", "three=3"]);
         assert!(wrapped("", 10).is_empty());
     }
 
@@ -113,9 +110,6 @@ mod tests {
         let row = |a: &str, b: &str, c: &str| [a, b, c].map(str::to_string);
         let long = "x".repeat(60);
         let text = table(&[row("key", "short", &long), row("scale_max", "5", "1")]);
-        assert_eq!(
-            text,
-            format!("key        short  [2]\nscale_max  5      1\n\n[2] {long}\n")
-        );
+        assert_eq!(text, format!("key        short  [2]\nscale_max  5      1\n\n[2] {long}\n"));
     }
 }

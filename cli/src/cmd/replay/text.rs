@@ -20,11 +20,7 @@ fn grouped(value: f64) -> String {
         }
         text.push(digit);
     }
-    if rounded < 0.0 {
-        format!("-{text}")
-    } else {
-        text
-    }
+    if rounded < 0.0 { format!("-{text}") } else { text }
 }
 
 /// The whole report.
@@ -40,7 +36,12 @@ pub fn twin(report: &TwinReport, all: bool) -> String {
     );
     let _ = writeln!(out, "twin: {}\n", verdict(report));
     if !report.faults.is_empty() {
-        section(&mut out, "DAMAGED: what follows is of the part that could be read", &report.faults, all);
+        section(
+            &mut out,
+            "DAMAGED: what follows is of the part that could be read",
+            &report.faults,
+            all,
+        );
         out.push('\n');
     }
     rows(&mut out, report, all);
@@ -49,12 +50,7 @@ pub fn twin(report: &TwinReport, all: bool) -> String {
         sizes(&mut out, report);
     }
     section(&mut out, "\nnot recorded, inferred", &report.inferred, all);
-    section(
-        &mut out,
-        "\nbetween snapshots and events, shown apart",
-        &report.apart,
-        all,
-    );
+    section(&mut out, "\nbetween snapshots and events, shown apart", &report.apart, all);
     out
 }
 
@@ -71,17 +67,11 @@ fn verdict(report: &TwinReport) -> String {
         let _ = write!(text, "; worst error {worst:.2} %");
     }
     if let Some(pct) = report.same_page_pct {
-        let _ = write!(
-            text,
-            "\n      {pct:.2} % of allocations took the page the kernel took"
-        );
+        let _ = write!(text, "\n      {pct:.2} % of allocations took the page the kernel took");
     }
     match &report.better_preset {
         Some(name) => {
-            let _ = write!(
-                text,
-                "\n      a better fit: {name}; try it with --kernel-policy"
-            );
+            let _ = write!(text, "\n      a better fit: {name}; try it with --kernel-policy");
         }
         None if identical < sequences => text.push_str("\n      no other preset fits better"),
         None => {}
@@ -107,10 +97,7 @@ fn rows(out: &mut String, report: &TwinReport, all: bool) {
         line(out, row);
     }
     if hidden > 0 && !all {
-        let _ = writeln!(
-            out,
-            "({hidden} more rows with --all: caches and free blocks at the end)"
-        );
+        let _ = writeln!(out, "({hidden} more rows with --all: caches and free blocks at the end)");
     }
 }
 
@@ -149,10 +136,7 @@ fn null_model(row: &Row) -> String {
 
 fn sequences(out: &mut String, sequences: &[Sequence]) {
     if sequences.is_empty() {
-        let _ = writeln!(
-            out,
-            "\nno refill and no drain: their sequences are not exercised"
-        );
+        let _ = writeln!(out, "\nno refill and no drain: their sequences are not exercised");
         return;
     }
     let _ = writeln!(out, "\nsequences of refill and drain sizes");
@@ -162,10 +146,7 @@ fn sequences(out: &mut String, sequences: &[Sequence]) {
             n => format!(" ({n} emptied the cache: size not held to account)"),
         };
         let what = match &sequence.first_difference {
-            None => format!(
-                "{} of {} identical{excused}",
-                sequence.agree, sequence.observed
-            ),
+            None => format!("{} of {} identical{excused}", sequence.agree, sequence.observed),
             Some(first) => {
                 let reason = sequence.reason.as_deref().unwrap_or_default();
                 let (agree, observed) = (sequence.agree, sequence.observed);
@@ -198,11 +179,7 @@ fn section(out: &mut String, title: &str, lines: &[String], all: bool) {
         return;
     }
     let _ = writeln!(out, "{title}");
-    let shown = if all {
-        lines.len()
-    } else {
-        INFERRED_SHOWN.min(lines.len())
-    };
+    let shown = if all { lines.len() } else { INFERRED_SHOWN.min(lines.len()) };
     for line in &lines[..shown] {
         wrap(out, line);
     }

@@ -72,11 +72,7 @@ pub fn cut(args: &CutArgs) -> anyhow::Result<ExitCode> {
             if after_first && first_ns.is_none() {
                 first_ns = Some(first_time(recording)?);
             }
-            let base = if after_first {
-                first_ns.unwrap_or(0)
-            } else {
-                0
-            };
+            let base = if after_first { first_ns.unwrap_or(0) } else { 0 };
             Ok(Some(base.saturating_add(nanos)))
         };
         let (from_ns, to_ns) = (time(&args.from)?, time(&args.to)?);
@@ -86,12 +82,7 @@ pub fn cut(args: &CutArgs) -> anyhow::Result<ExitCode> {
             bail!("--from is not before --to: nothing would be kept");
         }
         let (cpus, events) = (args.cpu.clone(), args.events.clone());
-        Ok(Filter {
-            from_ns,
-            to_ns,
-            cpus,
-            events,
-        })
+        Ok(Filter { from_ns, to_ns, cpus, events })
     })
 }
 
@@ -107,11 +98,7 @@ fn nanos(text: &str) -> Option<u64> {
     if fraction.len() > 9 || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let whole: u64 = if whole.is_empty() {
-        0
-    } else {
-        whole.parse().ok()?
-    };
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
     let fraction: u64 = format!("{fraction:0<9}").parse().ok()?;
     whole.checked_mul(1_000_000_000)?.checked_add(fraction)
 }
@@ -131,10 +118,7 @@ fn write(
         bail!("{}: is a folder: name the file to write", out.display());
     }
     if out.exists() && !files.force {
-        bail!(
-            "{}: exists already: choose another name, or --force",
-            out.display()
-        );
+        bail!("{}: exists already: choose another name, or --force", out.display());
     }
     let recording = Recording::open(&files.input)?;
     let filter = filter(&recording)?;
@@ -151,34 +135,19 @@ fn write(
     if summary.written == 0 {
         eprintln!("pageyard: no event was kept");
     }
-    Ok(if summary.damage > 0 {
-        ExitCode::from(1)
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(if summary.damage > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
 fn tell(summary: &Summary, out: &Path) {
-    eprintln!(
-        "{}: {} of {} events",
-        out.display(),
-        summary.written,
-        summary.read
-    );
+    eprintln!("{}: {} of {} events", out.display(), summary.written, summary.read);
     if summary.left_out > 0 {
-        eprintln!(
-            "left out: {} events that Pageyard does not interpret",
-            summary.left_out
-        );
+        eprintln!("left out: {} events that Pageyard does not interpret", summary.left_out);
     }
     if summary.lost > 0 {
         eprintln!("lost by the tracer, and marked so: {} events", summary.lost);
     }
     if let Some(fault) = &summary.first_fault {
-        eprintln!(
-            "not readable: {} places, the first: {fault}",
-            summary.damage
-        );
+        eprintln!("not readable: {} places, the first: {fault}", summary.damage);
     }
 }
 

@@ -33,11 +33,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         report.text()
     };
     super::print(&text)?;
-    Ok(if report.trusted() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(1)
-    })
+    Ok(if report.trusted() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 /// A line on the terminal that says how far a pass has come; silent where there is no terminal
@@ -52,12 +48,7 @@ pub(super) struct Meter {
 impl Meter {
     pub(super) fn new(action: &'static str) -> Meter {
         let terminal = std::io::stderr().is_terminal();
-        Meter {
-            action,
-            shown: None,
-            begun: Instant::now(),
-            terminal,
-        }
+        Meter { action, shown: None, begun: Instant::now(), terminal }
     }
 
     /// Shows progress; always true, so that it can be the callback of a pass.

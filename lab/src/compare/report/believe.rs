@@ -16,24 +16,12 @@ pub fn twins(out: &mut String, comparison: &Comparison) {
     line(out, "");
     paragraph(out, "Can it be believed?  ", ABOUT);
     line(out, "");
-    columns(
-        out,
-        [
-            "recording",
-            "kernel policy",
-            "refilled",
-            "drained",
-            "in sequence",
-            "verdict",
-        ],
-    );
+    columns(out, ["recording", "kernel policy", "refilled", "drained", "in sequence", "verdict"]);
     for (case, _) in &comparison.cases {
         row(out, case);
     }
     for (path, error) in &comparison.failures {
-        let name = path
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned());
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
         let name = name.unwrap_or_else(|| path.display().to_string());
         let first = format!("  {:<NAME$}", short(&name));
         paragraph(out, &first, &format!("NOT COMPARED: {error}"));
@@ -43,10 +31,7 @@ pub fn twins(out: &mut String, comparison: &Comparison) {
 
 fn columns(out: &mut String, [name, policy, refilled, drained, sequence, verdict]: [&str; 6]) {
     let pages = format!("{refilled:>10}{drained:>10}");
-    line(
-        out,
-        &format!("  {name:<NAME$}{policy:<15}{pages}{sequence:>18}   {verdict}"),
-    );
+    line(out, &format!("  {name:<NAME$}{policy:<15}{pages}{sequence:>18}   {verdict}"));
 }
 
 fn row(out: &mut String, case: &Case) {
@@ -61,22 +46,10 @@ fn row(out: &mut String, case: &Case) {
         Some(true) => "matches",
         Some(false) => "OFF",
     };
-    let (refilled, drained) = (
-        error(agreement, "refilled pages"),
-        error(agreement, "drained pages"),
-    );
+    let (refilled, drained) =
+        (error(agreement, "refilled pages"), error(agreement, "drained pages"));
     let policy = &case.kernel_policy.name;
-    columns(
-        out,
-        [
-            &short(&case.name),
-            policy,
-            &refilled,
-            &drained,
-            &sequence,
-            verdict,
-        ],
-    );
+    columns(out, [&short(&case.name), policy, &refilled, &drained, &sequence, verdict]);
 }
 
 fn error(agreement: &Agreement, quantity: &str) -> String {

@@ -11,17 +11,8 @@ use crate::compare::run::Case;
 pub fn total(out: &mut String, comparison: &Comparison) {
     line(out, "");
     let count = comparison.cases.len();
-    title(
-        out,
-        "All recordings together",
-        &format!("{count}; counts summed, means pooled"),
-    );
-    table(
-        out,
-        comparison,
-        &comparison.total,
-        comparison.all_positions(),
-    );
+    title(out, "All recordings together", &format!("{count}; counts summed, means pooled"));
+    table(out, comparison, &comparison.total, comparison.all_positions());
 }
 
 /// One recording.
@@ -77,10 +68,7 @@ fn start(case: &Case) -> String {
 fn table(out: &mut String, comparison: &Comparison, changes: &[Change], positions: bool) {
     let head = ["", "BASE", "HEAD", "change"];
     let [name, base, head, change] = head;
-    line(
-        out,
-        &format!("  {name:<18}{base:>14}{head:>14}{change:>11}"),
-    );
+    line(out, &format!("  {name:<18}{base:>14}{head:>14}{change:>11}"));
     let mut same = Vec::new();
     let mut unknown = Vec::new();
     let mut said = None;
@@ -100,11 +88,7 @@ fn table(out: &mut String, comparison: &Comparison, changes: &[Change], position
         paragraph(out, "  same     ", &same.join(", "));
     }
     if !unknown.is_empty() {
-        let why = if positions {
-            ""
-        } else {
-            " (where free blocks lay was not recorded)"
-        };
+        let why = if positions { "" } else { " (where free blocks lay was not recorded)" };
         paragraph(out, "  n/a      ", &format!("{}{why}", unknown.join(", ")));
     }
 }
@@ -125,17 +109,10 @@ fn moved<'a>(
 ) {
     let (base, head) = (value(metric, change.base), value(metric, change.head));
     let pct = percent(change.pct());
-    let counts = if metric.positional && !positions {
-        " (by counts)"
-    } else {
-        ""
-    };
+    let counts = if metric.positional && !positions { " (by counts)" } else { "" };
     let verdict = change.verdict.name();
     let name = &metric.name;
-    line(
-        out,
-        &format!("  {name:<18}{base:>14}{head:>14}{pct:>11}  {verdict}{counts}"),
-    );
+    line(out, &format!("  {name:<18}{base:>14}{head:>14}{pct:>11}  {verdict}{counts}"));
     let reason = change.reason.as_deref();
     if let Some(reason) = reason.filter(|reason| *said != Some(reason)) {
         paragraph(out, "      ", reason);
@@ -169,10 +146,7 @@ fn indices(out: &mut String, case: &Case) {
         pageyard::watermark::extfrag_index(&measure.free_blocks(), o) >= 0
     };
     if (0..ORDERS as u8).all(|o| sides.iter().all(|(_, measure)| !lacking(measure, o))) {
-        line(
-            out,
-            "  extfrag   a block of every order is free under both (-1.000)",
-        );
+        line(out, "  extfrag   a block of every order is free under both (-1.000)");
         return;
     }
     for (side, measure) in sides {

@@ -47,10 +47,7 @@ pub fn matrix(out: &mut String, comparison: &Comparison) {
         true => "",
         false => "; ~ positions of free blocks not known",
     };
-    line(
-        out,
-        &format!("HEAD against BASE, change in per cent (same: less than 1 %{counts})"),
-    );
+    line(out, &format!("HEAD against BASE, change in per cent (same: less than 1 %{counts})"));
     line(out, "");
     let mut head = format!(" {:<NAME$}", "recording");
     for name in KEY_METRICS {
@@ -58,12 +55,7 @@ pub fn matrix(out: &mut String, comparison: &Comparison) {
     }
     line(out, &head);
     for (case, changes) in &comparison.cases {
-        row(
-            out,
-            comparison,
-            &short(&case.name),
-            (changes, case.positions),
-        );
+        row(out, comparison, &short(&case.name), (changes, case.positions));
     }
     if comparison.cases.len() > 1 {
         let total = (comparison.total.as_slice(), positions);
@@ -102,9 +94,7 @@ fn cell(change: &Change, counted: bool) -> String {
         return format!("{} → {}", number(change.base), number(change.head));
     }
     // What rests on counts alone deserves no decimals.
-    let pct = change
-        .pct()
-        .map(|pct| if counted { pct.round() } else { pct });
+    let pct = change.pct().map(|pct| if counted { pct.round() } else { pct });
     let mark = if counted { "~" } else { "" };
     match change.verdict {
         Verdict::Better => format!("{mark}{} better", coarse(pct, counted)),
@@ -156,11 +146,7 @@ pub fn whom(out: &mut String, comparison: &Comparison) {
                 (!hits.is_empty()).then(|| format!("{} ({})", case.name, hits.join(", ")))
             })
             .collect();
-        let text = if found.is_empty() {
-            "nobody".to_string()
-        } else {
-            found.join("; ")
-        };
+        let text = if found.is_empty() { "nobody".to_string() } else { found.join("; ") };
         paragraph(out, label, &text);
     }
     let unmoved = |(case, changes): &&(Case, Vec<Change>)| {
@@ -171,12 +157,8 @@ pub fn whom(out: &mut String, comparison: &Comparison) {
             matches!(change.verdict, Verdict::Same | Verdict::Unknown) || is_few(change)
         })
     };
-    let same: Vec<&str> = comparison
-        .cases
-        .iter()
-        .filter(unmoved)
-        .map(|(case, _)| &*case.name)
-        .collect();
+    let same: Vec<&str> =
+        comparison.cases.iter().filter(unmoved).map(|(case, _)| &*case.name).collect();
     if !same.is_empty() {
         paragraph(out, "Neither ", &same.join("; "));
     }

@@ -25,11 +25,7 @@ pub const ENTRIES: &[Entry] = &[
         key: "batch_pages",
         meaning: "The batch itself, in pages: the unit of refills and bulk frees of a per-CPU \
             list.",
-        takes: ZeroOr(
-            "computed from the size of the zone and batch_cap_pages",
-            1,
-            16384,
-        ),
+        takes: ZeroOr("computed from the size of the zone and batch_cap_pages", 1, 16384),
         only_with: None,
         source: "a free parameter; no release has one",
     },
@@ -74,14 +70,8 @@ pub const ENTRIES: &[Entry] = &[
         meaning: "Which orders are kept per CPU, and on how many lists.",
         takes: Values(&[
             ("3", "order 0, a list for each of three types"),
-            (
-                "13",
-                "orders 0 to 3 by type, and one list of whole pageblocks",
-            ),
-            (
-                "14",
-                "orders 0 to 3 by type, and two lists of whole pageblocks, movable apart",
-            ),
+            ("13", "orders 0 to 3 by type, and one list of whole pageblocks"),
+            ("14", "orders 0 to 3 by type, and two lists of whole pageblocks, movable apart"),
         ]),
         only_with: None,
         source: "44042b449872 (5.14); bf14ed81f571 (6.10)",
@@ -91,10 +81,7 @@ pub const ENTRIES: &[Entry] = &[
         meaning: "How the size of a refill grows while refills follow each other.",
         takes: Values(&[
             ("none", "always one batch"),
-            (
-                "factor",
-                "doubles with each refill, up to batch << scale_max",
-            ),
+            ("factor", "doubles with each refill, up to batch << scale_max"),
         ]),
         only_with: None,
         source: "c0a242394cb9 (6.7)",
@@ -105,10 +92,7 @@ pub const ENTRIES: &[Entry] = &[
         takes: Values(&[
             ("none", "always one batch"),
             ("factor", "doubles with each bulk free"),
-            (
-                "count",
-                "the pages freed in a row, up to batch << scale_max",
-            ),
+            ("count", "the pages freed in a row, up to batch << scale_max"),
         ]),
         only_with: None,
         source: "3b12e7e97938 (5.14); 6ccdcb6d3a74 (6.7)",
@@ -124,10 +108,7 @@ pub const ENTRIES: &[Entry] = &[
     Entry {
         key: "factor_bounded",
         meaning: "Whether scale_max bounds the factor of free_scale=factor as well.",
-        takes: switch!(
-            "bounded",
-            "the factor grows as long as the limit leaves room"
-        ),
+        takes: switch!("bounded", "the factor grows as long as the limit leaves room"),
         only_with: Some(("free_scale", &["factor"])),
         source: "52166607ecc9 (6.7), carried back to stable releases",
     },
@@ -149,10 +130,7 @@ pub const ENTRIES: &[Entry] = &[
         takes: Values(&[
             ("0", "nothing"),
             ("batch", "one batch (proposed, not merged)"),
-            (
-                "4*batch",
-                "four batches, or the limit if that is less (proposed, not merged)",
-            ),
+            ("4*batch", "four batches, or the limit if that is less (proposed, not merged)"),
         ]),
         only_with: Some(("free_high", &["all"])),
         source: "f26b3fa04611 (5.18); proposals in the mail of 2022-04-29",
@@ -171,14 +149,8 @@ pub const ENTRIES: &[Entry] = &[
         key: "bulk_order",
         meaning: "In which order a bulk free empties the per-CPU lists.",
         takes: Values(&[
-            (
-                "round-robin",
-                "in turns, more from a list the more empty ones were met",
-            ),
-            (
-                "single-pass",
-                "list after list, beginning with the one just freed to",
-            ),
+            ("round-robin", "in turns, more from a list the more empty ones were met"),
+            ("single-pass", "list after list, beginning with the one just freed to"),
         ]),
         only_with: None,
         source: "8b10b465d0e1 (5.18)",
@@ -188,10 +160,7 @@ pub const ENTRIES: &[Entry] = &[
         meaning: "Where the pages of a bulk free are chosen.",
         takes: Values(&[
             ("under-lock", "under the zone lock"),
-            (
-                "outside-lock",
-                "before the zone lock is taken, onto a list of their own",
-            ),
+            ("outside-lock", "before the zone lock is taken, onto a list of their own"),
         ]),
         only_with: None,
         source: "the bulk-free series of 2018 (4.17); 8b10b465d0e1 (5.18)",
@@ -204,10 +173,7 @@ pub const ENTRIES: &[Entry] = &[
             ("none", "no"),
             ("t0", "into every level of cache"),
             ("t2", "into the second level"),
-            (
-                "nta",
-                "non-temporal, what the kernel's prefetch compiled to",
-            ),
+            ("nta", "non-temporal, what the kernel's prefetch compiled to"),
         ]),
         only_with: None,
         source: "the bulk-free series of 2018 (4.17); removed by 2a791f4412cb (5.18)",
@@ -218,10 +184,7 @@ pub const ENTRIES: &[Entry] = &[
         takes: Values(&[
             ("whole", "all of them"),
             ("scaled", "batch << scale_max"),
-            (
-                "batch",
-                "one batch, then both locks are dropped for a moment",
-            ),
+            ("batch", "one batch, then both locks are dropped for a moment"),
         ]),
         only_with: None,
         source: "the batched-freeing series of 2025 (6.19)",
@@ -243,10 +206,7 @@ pub const ENTRIES: &[Entry] = &[
         meaning: "What guards a per-CPU list.",
         takes: Values(&[
             ("irq-off", "interrupts are off; nobody else reaches it"),
-            (
-                "local-lock",
-                "a local lock; other CPUs are asked to drain themselves",
-            ),
+            ("local-lock", "a local lock; other CPUs are asked to drain themselves"),
             (
                 "spin",
                 "a spin lock, entered by try-lock: who finds it held goes to the zone; drained \
@@ -260,10 +220,7 @@ pub const ENTRIES: &[Entry] = &[
         key: "zone_lock_line",
         meaning: "Where the zone lock lies. Read by modelled machines; it changes no decision.",
         takes: Values(&[
-            (
-                "shared",
-                "on a cache line with the free areas, as before 4.1",
-            ),
+            ("shared", "on a cache line with the free areas, as before 4.1"),
             ("own", "on a cache line of its own"),
         ]),
         only_with: None,
@@ -292,14 +249,8 @@ pub const ENTRIES: &[Entry] = &[
                 "from the largest block down; the free pages of a pageblock move even where the \
                  pageblock keeps its type",
             ),
-            (
-                "b",
-                "as a, but the lists and the types of pageblocks never disagree",
-            ),
-            (
-                "c",
-                "as b, but a single page comes from the smallest block, not the largest",
-            ),
+            ("b", "as a, but the lists and the types of pageblocks never disagree"),
+            ("c", "as b, but a single page comes from the smallest block, not the largest"),
             (
                 "d",
                 "claims pageblocks, then steals the smallest block; remembers over one refill \
@@ -315,10 +266,7 @@ pub const ENTRIES: &[Entry] = &[
         takes: Values(&[
             ("off", "no"),
             ("on", "a lower zone of the node is used before types mix"),
-            (
-                "strict",
-                "not before reclaim and compaction were tried (vm.defrag_mode=1, 6.15 on)",
-            ),
+            ("strict", "not before reclaim and compaction were tried (vm.defrag_mode=1, 6.15 on)"),
         ]),
         only_with: None,
         source: "6bb154504f8b (5.0); e3aa7df331bc (6.15)",
@@ -334,10 +282,7 @@ pub const ENTRIES: &[Entry] = &[
     Entry {
         key: "highatomic",
         meaning: "Whether pageblocks are set aside for high-order requests that cannot wait.",
-        takes: switch!(
-            "one pageblock for each such success, up to 1 % of the zone",
-            "no"
-        ),
+        takes: switch!("one pageblock for each such success, up to 1 % of the zone", "no"),
         only_with: None,
         source: "0aaa29a56e4f (4.4)",
     },
@@ -356,14 +301,8 @@ pub const ENTRIES: &[Entry] = &[
         meaning: "How the NUMA counters (numa_hit and the other five) are kept.",
         takes: Values(&[
             ("off", "not at all (vm.numa_stat=0)"),
-            (
-                "ordinary",
-                "as zone counters with their threshold, as before 4.14",
-            ),
-            (
-                "threshold",
-                "per-CPU differences, spilled into the zone above numa_threshold",
-            ),
+            ("ordinary", "as zone counters with their threshold, as before 4.14"),
+            ("threshold", "per-CPU differences, spilled into the zone above numa_threshold"),
             ("event", "per-CPU counts, summed by whoever reads them"),
         ]),
         only_with: None,

@@ -26,9 +26,7 @@ fn ranges_are_those_that_the_policy_checks() {
     let refused = |key: &Key, value: u64| {
         let mut policy = Policy::linux(Release::new(6, 1));
         match policy.set(key.name, &value.to_string()) {
-            Ok(()) => policy
-                .check()
-                .is_err_and(|c| (c.key, c.other) == (key.name, key.name)),
+            Ok(()) => policy.check().is_err_and(|c| (c.key, c.other) == (key.name, key.name)),
             Err(_) => true,
         }
     };
@@ -55,16 +53,10 @@ fn ranges_are_those_that_the_policy_checks() {
 fn releases_are_read_off_the_presets() {
     let key = |name: &str| KEYS.iter().find(|key| key.name == name).unwrap();
     assert_eq!(releases(key("prefetch"), "nta"), "4.17 to 5.17");
-    assert_eq!(
-        releases(key("prefetch"), "none"),
-        "4.14 to 4.16, 5.18 to 6.19"
-    );
+    assert_eq!(releases(key("prefetch"), "none"), "4.14 to 4.16, 5.18 to 6.19");
     assert_eq!(releases(key("prefetch"), "t0"), "");
     assert_eq!(releases(key("fallback"), "c"), "6.14");
-    assert_eq!(
-        releases(key("fallback"), "d"),
-        "6.15 to 6.19; stable 6.12, 6.14"
-    );
+    assert_eq!(releases(key("fallback"), "d"), "6.15 to 6.19; stable 6.12, 6.14");
     // Where free_high is not `all`, no release has a limit for it.
     assert_eq!(releases(key("free_high_limit"), "0"), "5.18 to 6.6");
     assert_eq!(releases(key("factor_bounded"), "on"), "stable 5.14 to 6.6");
@@ -96,10 +88,7 @@ fn the_page_is_the_manual() {
     }
     let page = std::fs::read_to_string(&path).unwrap();
     let hint = "run this test with PAGEYARD_BLESS=1 and read the difference";
-    assert!(
-        page == markdown(),
-        "docs/POLICIES.md is not what the keys say: {hint}"
-    );
+    assert!(page == markdown(), "docs/POLICIES.md is not what the keys say: {hint}");
 }
 
 #[test]
@@ -111,8 +100,5 @@ fn the_file_that_the_page_shows_is_a_policy() {
     std::fs::write(&path, example).unwrap();
     let read = crate::named::file::load(&path).unwrap();
     let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("../policies/short-hold.toml");
-    assert_eq!(
-        read.named.policy,
-        crate::named::file::load(&bundled).unwrap().named.policy
-    );
+    assert_eq!(read.named.policy, crate::named::file::load(&bundled).unwrap().named.policy);
 }
