@@ -1,6 +1,6 @@
 //! Tests of behaviour, written once and run on every machine.
 //!
-//! Each test is a function over a [`Machine`](crate::machine::Machine). [`behaviours!`] makes a
+//! Each test is a function over a [`Machine`](crate::machine::Machine). `behaviours!` makes a
 //! `#[test]` of each for one machine, so a new test needs one line in the list below and is then
 //! run on all of them.
 
