@@ -3,12 +3,14 @@
 //! Only requests are fed: who allocated or freed what, when, on which CPU. Refills, drains and
 //! placement are the allocator's own, and are what is predicted.
 
+mod request;
+mod unseen;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use pageyard::event::DrainCause;
 use pageyard::{
-    Allocator, CpuId, EVENT_ITEMS, Event as CoreEvent, MigrateType, NodeId, PageKind, Pfn, Policy,
-    Request, Scope, ZoneId, ZoneItem, ZoneKind,
+    Allocator, CpuId, EVENT_ITEMS, Event as CoreEvent, MigrateType, Pfn, Policy, ZoneId, ZoneItem,
 };
 use pageyard_host::seq::Seq;
 use pageyard_trace::event::{Event, Gfp, Kind, PFN_NONE};
@@ -16,7 +18,6 @@ use pageyard_trace::recording::Recording;
 
 use super::history::{FreeNote, History};
 use super::ledger::{DrainEntry, Ledger, RefillEntry, Tally, zone_index};
-use super::numa::is_user_page;
 use super::start::{self, StartReport};
 use super::world::{MAX_ORDER, World};
 
@@ -46,8 +47,6 @@ pub struct Assumptions {
     pub ticks: Vec<(u64, u16)>,
 }
 
-/// Pages that one bulk allocation is taken to have had at the most, before two visible ones.
-const UNSEEN_IN_A_ROW_MAX: usize = 512;
 /// In `names`: the page is free, and the twin's page is where its free put it.
 const IS_FREE: u32 = 1 << 31;
 /// In `was`: the recorded page is never seen again after this free.
@@ -182,7 +181,7 @@ impl<'a> Replay<'a> {
             unseen_log: Vec::new(),
             unseen_early: Vec::new(),
             last_use: vec![0; world.cpus() * world.zones.len() * 16],
-            unseen_plan: unseen_plan(history, assumptions),
+            unseen_plan: unseen::unseen_plan(history, assumptions),
             reclaim: reclaim_switches(history),
             quiet_ticks: assumptions.ticks.iter().copied().collect(),
             first_ticks: assumptions.ticks.clone(),
@@ -414,32 +413,6 @@ impl<'a> Replay<'a> {
         self.record(self.event - 1);
     }
 
-    /// After a refill of the same size as the kernel's, the twin's blocks take the names of the
-    /// kernel's in order: which is which no longer matters for any count, but later events tell
-    /// by name which blocks are gone.
-    fn name_refill(&mut self, event: &Event, request: &Request, zone: usize) {
-        let context = usize::from(event.context.in_interrupt());
-        let run = std::mem::take(&mut self.refilling[usize::from(event.cpu)][context]);
-        let Some(list) = self.allocator.list_of(request.order, request.mobility) else {
-            return;
-        };
-        let (zone, cpu) = (ZoneId(zone as u8), CpuId(event.cpu));
-        if run.len() < 2 || self.placement == Placement::Own {
-            return;
-        }
-        let mut left = Vec::with_capacity(run.len());
-        self.allocator.visit_pcp(zone, cpu, list, |pfn| left.push(pfn.0));
-        if left.len() + 1 != run.len() {
-            return;
-        }
-        for (pfn, &(page, unseen)) in left.into_iter().zip(&run[1..]) {
-            let record = self.world.page(pfn).filter(|_| page != 0);
-            let Some(record) = record else { continue };
-            self.was[record] = page | if unseen { NEVER_AGAIN } else { 0 };
-            self.names[page as usize - 1] = (record as u32 + 1) | IS_FREE;
-        }
-    }
-
     fn commit(&mut self, event: &Event, free: Pending) {
         let Some(page) = self.world.page(free.pfn) else {
             return;
@@ -500,154 +473,10 @@ impl<'a> Replay<'a> {
         self.record(self.event - 1);
     }
 
-    /// Finds allocations that left no event, as the bulk interface makes them. The kernel's page
-    /// lies in this CPU's list under pages that were freed later. If nothing shows one of those
-    /// again, or shows it only being freed again, somebody took it without an event, and before
-    /// now: lists are last in, first out.
-    fn yield_to_unseen(&mut self, cpu: u16, zone: usize, page: usize, request: &Request) {
-        let name = self.names[page];
-        if self.placement == Placement::Own || name & IS_FREE == 0 {
-            return;
-        }
-        let Some(list) = self.allocator.list_of(request.order, request.mobility) else {
-            return;
-        };
-        let twin = (name & !IS_FREE) as usize - 1;
-        let wanted = page as u32 + 1;
-        let state = self.allocator.inspect(Pfn(self.pfn_of(twin)));
-        let here = state.is_some_and(|state| {
-            state.kind == PageKind::Pcp
-                && state.last_cpu.0 == cpu
-                && state.order == request.order
-                && state.migratetype.pcp_type() == request.mobility.pcp_type()
-        });
-        if !here || self.was[twin] & !NEVER_AGAIN != wanted {
-            return;
-        }
-        for _ in 0..UNSEEN_IN_A_ROW_MAX {
-            let head = self.allocator.pcp_head(ZoneId(zone as u8), CpuId(cpu), list);
-            let Some(record) = head.and_then(|head| self.world.page(head.0)) else {
-                return;
-            };
-            let was = self.was[record] & !NEVER_AGAIN;
-            let gone = self.was[record] & NEVER_AGAIN != 0 || self.unseen.contains_key(&was);
-            if was == wanted || was == 0 || !gone || request.order != 0 {
-                return;
-            }
-            self.take_unseen(was, cpu, request.mobility);
-        }
-    }
-
-    fn last_use_of(&mut self, cpu: u16, zone: usize, list: u8) -> &mut u64 {
-        let at = (usize::from(cpu) * self.world.zones.len() + zone) * 16 + usize::from(list);
-        &mut self.last_use[at]
-    }
-
-    /// An allocation that left no event: of the recorded page `was` (record + 1), on `cpu`.
-    fn take_unseen(&mut self, was: u32, cpu: u16, t: MigrateType) {
-        let page = was as usize - 1;
-        let pfn = self.pfn_of(page);
-        let zone = self.world.zone_of(pfn).unwrap_or(0);
-        let mut request = Request {
-            mobility: t,
-            highest: ZoneKind::Movable,
-            no_marks: true,
-            may_wait: false,
-            ..Request::kernel(0)
-        };
-        if self.placement == Placement::Recorded {
-            request.scope = Scope::Only(ZoneId(zone as u8));
-        }
-        self.unseen.remove(&was);
-        self.unseen_log.push((self.event - 1, cpu, was, t as u8));
-        let list = self.allocator.list_of(0, t).unwrap_or(0);
-        let early = *self.last_use_of(cpu, zone, list) + 1;
-        self.unseen_early.push((early.min(self.event - 1), cpu, was, t as u8));
-        self.oddities.unseen_allocs += 1;
-        self.allocator.platform().run_on(CpuId(cpu));
-        let mut taken = [Pfn(0)];
-        if self.allocator.alloc_bulk(&request, &mut taken) == 1 {
-            let record = self.world.page(taken[0].0);
-            if let Some(record) = record {
-                self.was[record] = 0;
-            }
-            self.names[page] = record.map_or(0, |record| record as u32 + 1);
-        }
-        self.record(self.event - 1);
-    }
-
     fn pfn_of(&self, record: usize) -> u64 {
         let zones = &self.world.zones;
         let zone = zones.iter().rev().find(|zone| zone.base <= record).expect("a record");
         zone.start + (record - zone.base) as u64
-    }
-
-    fn request(&self, event: &Event, asked: &Asked, zone: usize) -> Request {
-        let gfp = asked.gfp;
-        let highest = match () {
-            () if gfp.contains(Gfp::DMA) => ZoneKind::Dma,
-            () if gfp.contains(Gfp::DMA32) => ZoneKind::Dma32,
-            () if gfp.contains(Gfp::MOVABLE) && gfp.contains(Gfp::HIGHMEM) => ZoneKind::Movable,
-            () => ZoneKind::Normal,
-        };
-        let mut request = Request {
-            order: asked.order,
-            mobility: MigrateType::of(u32::from(asked.migratetype.min(2))),
-            highest,
-            may_wait: gfp.contains(Gfp::DIRECT_RECLAIM),
-            may_wake: gfp.contains(Gfp::KSWAPD_RECLAIM),
-            high_priority: gfp.contains(Gfp::HIGH),
-            non_block: !gfp.contains(Gfp::DIRECT_RECLAIM),
-            no_retry: gfp.contains(Gfp::NORETRY),
-            retry_may_fail: gfp.contains(Gfp::RETRY_MAYFAIL),
-            no_marks: gfp.contains(Gfp::MEMALLOC),
-            scope: match gfp.contains(Gfp::THISNODE) {
-                true => Scope::ThisNode,
-                false => Scope::AllNodes,
-            },
-            ..Request::kernel(asked.order)
-        };
-        self.prefer(event, zone, &mut request);
-        if self.placement == Placement::Recorded {
-            request.scope = Scope::Only(ZoneId(zone as u8));
-            request.highest = ZoneKind::Movable;
-            request.no_marks = true;
-        }
-        request
-    }
-
-    /// The node that the request was meant for; see `numa.rs`.
-    fn prefer(&self, event: &Event, zone: usize, request: &mut Request) {
-        if self.world.nodes == 1 {
-            return;
-        }
-        let landed = self.world.zones[zone].node;
-        let local = self.world.cpu_nodes[usize::from(event.cpu)];
-        let interleaving =
-            is_user_page(event) && self.history.interleavers.is_interleaving(event.pid);
-        if interleaving {
-            request.node = Some(NodeId(landed));
-            request.interleave = true;
-        } else if landed == local.0 || !self.could_serve(local, request) {
-            request.node = Some(local);
-        } else {
-            request.node = Some(NodeId(landed));
-        }
-    }
-
-    /// Whether a zone of the node surely stands above its low mark for this request. The kernel
-    /// reads a counter that every CPU may have moved by its threshold without telling: only what
-    /// is above that is sure.
-    fn could_serve(&self, node: NodeId, request: &Request) -> bool {
-        self.world.zones.iter().enumerate().any(|(at, desc)| {
-            let zone = ZoneId(at as u8);
-            let drift = self.world.cpus() as i64 * i64::from(self.allocator.stat_threshold(zone));
-            let reserve = self.allocator.reserve(zone, request.highest);
-            let low = i64::from(desc.marks.low + self.allocator.boost(zone) + reserve);
-            desc.node == node.0
-                && desc.kind <= request.highest
-                && self.allocator.zone_count(zone, ZoneItem::FreePages) > low + drift
-        })
     }
 
     /// Moves what the allocator did at this event into the ledger.
@@ -667,16 +496,6 @@ impl<'a> Replay<'a> {
             enter(&mut self.ledger, &self.allocator, event, what);
         }
     }
-}
-
-/// Allocations without an event that are known beforehand, in order.
-fn unseen_plan(history: &History, assumptions: &Assumptions) -> VecDeque<Unseen> {
-    let mut plan = assumptions.unseen.clone();
-    if plan.is_empty() {
-        plan = history.unseen_at_refill.clone();
-    }
-    plan.sort_unstable();
-    plan.into()
 }
 
 fn type_of_number(t: u8) -> MigrateType {
