@@ -4,7 +4,7 @@
 //! drain of a cache tells: the count reached the limit at that very free. The offset is searched
 //! by bisection, because the twin's first drain comes the earlier the more it starts with. It is
 //! fitted to one event per cache: its first drain, or that there is none. All later refills and
-//! drains are predictions, unless `twin.rs` nudges a cache whose sequences still part.
+//! drains are predictions, unless `infer.rs` nudges a cache whose sequences still part.
 
 use std::collections::{BTreeMap, BTreeSet};
 
