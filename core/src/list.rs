@@ -31,18 +31,22 @@ fn encode(page: usize) -> u32 {
 }
 
 impl<T: Owned> List<'_, T> {
+    #[inline]
     pub fn first(&self) -> Option<usize> {
         decode(self.heads.get(self.head, FIRST))
     }
 
+    #[inline]
     pub fn last(&self) -> Option<usize> {
         decode(self.heads.get(self.head, LAST))
     }
 
+    #[inline]
     pub fn after(&self, page: usize) -> Option<usize> {
         decode(self.pages.get(page, NEXT))
     }
 
+    #[inline]
     pub fn push_first(&self, page: usize) {
         let next = self.heads.get(self.head, FIRST);
         self.pages.set(page, NEXT, next);
@@ -54,6 +58,7 @@ impl<T: Owned> List<'_, T> {
         self.heads.set(self.head, FIRST, encode(page));
     }
 
+    #[inline]
     pub fn push_last(&self, page: usize) {
         let prev = self.heads.get(self.head, LAST);
         self.pages.set(page, PREV, prev);
@@ -66,6 +71,7 @@ impl<T: Owned> List<'_, T> {
     }
 
     /// Takes a page out of the middle. The page is on this list.
+    #[inline]
     pub fn remove(&self, page: usize) {
         let next = self.pages.get(page, NEXT);
         let prev = self.pages.get(page, PREV);
@@ -79,6 +85,7 @@ impl<T: Owned> List<'_, T> {
         }
     }
 
+    #[inline]
     pub fn pop_first(&self) -> Option<usize> {
         let page = self.first()?;
         let next = self.pages.get(page, NEXT);
@@ -90,6 +97,7 @@ impl<T: Owned> List<'_, T> {
         Some(page)
     }
 
+    #[inline]
     pub fn pop_last(&self) -> Option<usize> {
         let page = self.last()?;
         self.remove(page);

@@ -167,6 +167,7 @@ pub struct SeqLocks {
 }
 
 impl SeqLocks {
+    #[inline(always)]
     fn hold<R>(&self, index: usize, f: impl FnOnce() -> R) -> R {
         assert!(!self.held[index].replace(true), "a lock is taken twice by one CPU");
         let result = f();

@@ -13,7 +13,7 @@ use pageyard_trace::event::{Event, Kind, PFN_NONE};
 
 use super::numa::Interleavers;
 use super::runs::{Ended, Refill, Runs};
-use super::world::{PAGEBLOCK_ORDER, World};
+use super::world::{PAGEBLOCK_ORDER, World, WorldZone};
 
 /// What became of a free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -281,13 +281,10 @@ impl<'a> Historian<'a> {
         self.history.window_ns.1 = event.time_ns;
         let Some(pfn) = page_of(event) else { return };
         let known = usize::from(event.cpu) < self.world.cpus();
-        let zone = self.world.zone_of(pfn).filter(|_| known);
-        let Some(zone) = zone else {
+        let Some((zone, page)) = self.world.locate(pfn).filter(|_| known) else {
             self.note_foreign(event);
             return;
         };
-        let desc = &self.world.zones[zone];
-        let page = desc.base + (pfn - desc.start) as usize;
         self.touched_blocks[page >> PAGEBLOCK_ORDER] = true;
         let place = Place::unpack(self.places[page]);
         let next = match event.kind {
@@ -504,30 +501,39 @@ impl<'a> Historian<'a> {
         }
     }
 
+    /// Records of a zone's pages, but for the blocks that no event named: a machine may have
+    /// millions of pages of which a recording touches few.
+    fn touched_pages(&self, desc: &WorldZone) -> impl Iterator<Item = usize> + use<> {
+        let (first, end) = (desc.base, desc.base + desc.spanned as usize);
+        let blocks = first >> PAGEBLOCK_ORDER..end.div_ceil(1 << PAGEBLOCK_ORDER);
+        let touched: Vec<usize> = blocks.filter(|&block| self.touched_blocks[block]).collect();
+        touched.into_iter().flat_map(move |block| {
+            let start = block << PAGEBLOCK_ORDER;
+            start.max(first)..(start + (1 << PAGEBLOCK_ORDER)).min(end)
+        })
+    }
+
     /// Ends the first reading: frees that nothing explains get the type of their pageblock.
     #[must_use]
     pub fn finish(mut self) -> History {
-        let history = &mut self.history;
         for (zone, desc) in self.world.zones.iter().enumerate() {
-            for page in desc.base..desc.base + desc.spanned as usize {
-                if !self.touched_blocks[page >> PAGEBLOCK_ORDER] {
-                    continue;
-                }
+            for page in self.touched_pages(desc) {
                 let place = Place::unpack(self.places[page]);
                 if let Place::Refilled { event, .. } = place {
-                    history.refills_unseen.push(event);
+                    self.history.refills_unseen.push(event);
                 }
                 let Place::Freed { free, .. } = place else {
                     continue;
                 };
                 let pfn = desc.start + (page - desc.base) as u64;
-                if let Some(&t) = history.block_types.get(&(zone, pfn >> PAGEBLOCK_ORDER)) {
-                    history.frees[free as usize].set_type(t);
+                if let Some(&t) = self.history.block_types.get(&(zone, pfn >> PAGEBLOCK_ORDER)) {
+                    self.history.frees[free as usize].set_type(t);
                 }
             }
         }
         let mut refills = std::mem::take(&mut self.refills);
         refills.sort_unstable();
+        let history = &mut self.history;
         history.sort_out_unseen(&refills);
         for (pfn, _, t) in &mut history.in_use {
             let zone = self.world.zone_of(*pfn).expect("pages in use lie in a zone");

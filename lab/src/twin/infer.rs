@@ -1,6 +1,7 @@
 //! A recording with its twin: both readings, the inference between them, and the verdict.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use pageyard::policy::PcpHigh;
 use pageyard::{CpuId, Policy, ZoneId};
@@ -61,6 +62,8 @@ pub struct Twin {
     /// What of the recording was unreadable or lost.
     pub faults: Vec<String>,
     kept: Option<Vec<Event>>,
+    /// What [`Twin::unseen`] found: it costs a replay.
+    unseen: OnceLock<Vec<Unseen>>,
 }
 
 impl Twin {
@@ -84,6 +87,7 @@ impl Twin {
             snapshot_ns,
             faults,
             kept,
+            unseen: OnceLock::new(),
         };
         let mut observer = Observer::new(&twin.world, &policy, &twin.history);
         twin.each_event(|event| observer.on_event(event))?;
@@ -114,7 +118,11 @@ impl Twin {
     /// # Errors
     /// The recording cannot be read again.
     pub fn replay(&self, policy: Policy, placement: Placement) -> Result<Replay<'_>, TraceError> {
-        self.replay_with(policy, placement, &self.assumptions)
+        let replay = self.replay_with(policy, placement, &self.assumptions)?;
+        if policy == self.policy && placement == Placement::Recorded {
+            self.unseen.get_or_init(|| replay.unseen_log.clone());
+        }
+        Ok(replay)
     }
 
     /// Builds the state at the first event under a policy, and feeds nothing yet.
@@ -131,12 +139,15 @@ impl Twin {
     }
 
     /// Allocations that left no event, as the twin of the kernel's own policy placed them: what
-    /// another policy's replay is to follow.
+    /// another policy's replay is to follow. Replays only if nobody has replayed so before.
     ///
     /// # Errors
     /// The recording cannot be read again.
-    pub fn unseen(&self) -> Result<Vec<Unseen>, TraceError> {
-        Ok(self.replay(self.policy, Placement::Recorded)?.unseen_log)
+    pub fn unseen(&self) -> Result<&[Unseen], TraceError> {
+        if self.unseen.get().is_none() {
+            self.replay(self.policy, Placement::Recorded)?;
+        }
+        Ok(self.unseen.get().map(Vec::as_slice).unwrap_or_default())
     }
 
     fn replay_with(

@@ -29,7 +29,7 @@ pub fn of(twin: &Twin, name: &str, policy: Policy) -> Result<Outcome, TraceError
     let cut_pages =
         if policy == twin.policy { 0 } else { crate::compare::fair::cut_caches(&replay, twin) };
     replay.forget_totals();
-    replay.follow_unseen(&twin.unseen()?);
+    replay.follow_unseen(twin.unseen()?);
     twin.each_event(|event| replay.on_event(event))?;
     let totals = replay.allocator().platform().listener(|tally| tally.totals);
     Ok(Outcome { policy: name.into(), cut_pages, numbers: numbers(&totals, &replay) })

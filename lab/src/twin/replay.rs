@@ -124,6 +124,8 @@ pub struct Replay<'a> {
     event: u64,
     allocs: usize,
     frees: usize,
+    /// How many of the history's `refills_unseen` lie before the event.
+    refills_unseen: usize,
     ticks: std::iter::Peekable<std::slice::Iter<'a, (u64, u16, usize, u32)>>,
     recent: Vec<CoreEvent>,
     /// When to look, nanoseconds, last first; and what was seen, first first.
@@ -191,6 +193,7 @@ impl<'a> Replay<'a> {
             event: 0,
             allocs: 0,
             frees: 0,
+            refills_unseen: 0,
             ticks: history.ticks.iter().peekable(),
             recent: Vec::new(),
             watch: Vec::new(),
@@ -217,7 +220,7 @@ impl<'a> Replay<'a> {
 
     /// Begins another pass over the same recording: what is in use stays in use.
     pub fn rewind(&mut self) {
-        (self.event, self.allocs, self.frees) = (0, 0, 0);
+        (self.event, self.allocs, self.frees, self.refills_unseen) = (0, 0, 0, 0);
         self.ticks = self.history.ticks.iter().peekable();
         self.reclaim = reclaim_switches(self.history);
         self.quiet_ticks = self.first_ticks.iter().copied().collect();
@@ -357,12 +360,21 @@ impl<'a> Replay<'a> {
             }
             Kind::ZoneLocked { pfn, .. } => {
                 let page = self.world.page(pfn).map_or(0, |page| page as u32 + 1);
-                let unseen = self.history.refills_unseen.binary_search(&number).is_ok();
+                let unseen = self.is_refill_unseen(number);
                 let context = usize::from(event.context.in_interrupt());
                 self.refilling[usize::from(event.cpu)][context].push((page, unseen));
             }
             _ => {}
         }
+    }
+
+    /// Whether nothing shows again the block of this refill event. Asked in order of events.
+    fn is_refill_unseen(&mut self, number: u64) -> bool {
+        let events = &self.history.refills_unseen;
+        while events.get(self.refills_unseen).is_some_and(|&event| event < number) {
+            self.refills_unseen += 1;
+        }
+        events.get(self.refills_unseen) == Some(&number)
     }
 
     /// Keeps the counts of events that no CPU of this machine could have emitted.
@@ -375,10 +387,9 @@ impl<'a> Replay<'a> {
     }
 
     fn on_alloc(&mut self, event: &Event, asked: Asked, direct: bool) {
-        let Some(page) = self.world.page(asked.pfn) else {
+        let Some((zone, page)) = self.world.locate(asked.pfn) else {
             return;
         };
-        let zone = self.world.zone_of(asked.pfn).unwrap_or(0);
         let request = self.request(event, &asked, zone);
         if self.names[page] != 0 && self.names[page] & IS_FREE == 0 {
             self.oddities.reused_names += 1;
@@ -428,14 +439,15 @@ impl<'a> Replay<'a> {
         }
         let name = std::mem::take(&mut self.names[page]);
         // A page whose allocation failed, or that was freed already, has nothing to give back.
-        let Some(twin) = Some(name)
-            .filter(|name| name & IS_FREE == 0)
-            .and_then(|name| name.checked_sub(1))
-            .map(|record| self.pfn_of(record as usize))
+        let Some(record) =
+            Some(name).filter(|name| name & IS_FREE == 0).and_then(|name| name.checked_sub(1))
         else {
             self.oddities.unknown_frees += 1;
             return;
         };
+        let record = record as usize;
+        let zone = self.zone_of_record(record);
+        let twin = self.world.zones[zone].pfn(record);
         let state = self.allocator.inspect(Pfn(twin)).expect("names lie in zones");
         let mut free = free;
         if state.order < free.order {
@@ -447,10 +459,8 @@ impl<'a> Replay<'a> {
             self.oddities.split_frees += 1;
             self.allocator.seed_allocated(Pfn(twin), free.order, state.migratetype);
         }
-        let record = self.world.page(twin).expect("names lie in zones");
         let t = free.note.list_type().map_or(state.migratetype, type_of_number);
         if let Some(list) = self.allocator.list_of(free.order, t) {
-            let zone = self.world.zone_of(twin).unwrap_or(0);
             *self.last_use_of(event.cpu, zone, list) = self.event - 1;
         }
         let never_again = if free.note.is_never_seen_again() { NEVER_AGAIN } else { 0 };
@@ -473,10 +483,14 @@ impl<'a> Replay<'a> {
         self.record(self.event - 1);
     }
 
-    fn pfn_of(&self, record: usize) -> u64 {
+    fn zone_of_record(&self, record: usize) -> usize {
         let zones = &self.world.zones;
-        let zone = zones.iter().rev().find(|zone| zone.base <= record).expect("a record");
-        zone.start + (record - zone.base) as u64
+        let zone = zones.iter().rposition(|zone| zone.base <= record);
+        zone.expect("the first zone's records begin at zero")
+    }
+
+    fn pfn_of(&self, record: usize) -> u64 {
+        self.world.zones[self.zone_of_record(record)].pfn(record)
     }
 
     /// Moves what the allocator did at this event into the ledger.

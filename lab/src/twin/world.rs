@@ -50,6 +50,12 @@ impl WorldZone {
     pub fn holds(&self, pfn: u64) -> bool {
         pfn >= self.start && pfn - self.start < self.spanned
     }
+
+    /// Page frame of a record of this zone.
+    #[must_use]
+    pub fn pfn(&self, record: usize) -> u64 {
+        self.start + (record - self.base) as u64
+    }
 }
 
 /// The recorded machine.
@@ -178,8 +184,15 @@ impl World {
     /// Record of a page in dense tables.
     #[must_use]
     pub fn page(&self, pfn: u64) -> Option<usize> {
-        let zone = &self.zones[self.zone_of(pfn)?];
-        Some(zone.base + (pfn - zone.start) as usize)
+        self.locate(pfn).map(|(_, page)| page)
+    }
+
+    /// The zone that holds a page frame, and the record of the page in dense tables.
+    #[must_use]
+    pub fn locate(&self, pfn: u64) -> Option<(usize, usize)> {
+        let at = self.zone_of(pfn)?;
+        let zone = &self.zones[at];
+        Some((at, zone.base + (pfn - zone.start) as usize))
     }
 
     /// Runs `f` with the geometry of this machine.
