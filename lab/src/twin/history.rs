@@ -279,7 +279,10 @@ impl<'a> Historian<'a> {
             self.history.window_ns.0 = event.time_ns;
         }
         self.history.window_ns.1 = event.time_ns;
-        let Some(pfn) = page_of(event) else { return };
+        let Some(pfn) = page_of(event) else {
+            self.runs.on_other(event);
+            return;
+        };
         let known = usize::from(event.cpu) < self.world.cpus();
         let Some((zone, page)) = self.world.locate(pfn).filter(|_| known) else {
             self.note_foreign(event);
@@ -326,8 +329,10 @@ impl<'a> Historian<'a> {
         let history = &mut self.history;
         let world = self.world;
         let policy = self.policy;
+        let refills = &mut self.refills;
         self.runs.on_event(number, event, zone, |ended| match ended {
             Ended::Refill(run, for_alloc) => {
+                refills.push((run.cpu, run.event, for_alloc));
                 let single = for_alloc && is_direct(world, policy, &run);
                 if single {
                     if let Some(last) = history.direct_allocs.last_mut() {

@@ -68,7 +68,10 @@ impl<'a> Observer<'a> {
             }
             _ => {}
         }
-        let Some(zone) = zone else { return };
+        let Some(zone) = zone else {
+            self.runs.on_other(event);
+            return;
+        };
         let direct = self.allocs.checked_sub(1).and_then(|at| self.history.direct_allocs.get(at));
         let direct = direct.copied().unwrap_or(false);
         let (policy, ledger) = (self.policy, &mut self.ledger);

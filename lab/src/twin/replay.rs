@@ -9,6 +9,7 @@ mod unseen;
 use std::collections::{BTreeMap, VecDeque};
 
 use pageyard::event::DrainCause;
+use pageyard::policy::PcpHigh;
 use pageyard::{
     Allocator, CpuId, EVENT_ITEMS, Event as CoreEvent, MigrateType, Pfn, Policy, ZoneId, ZoneItem,
 };
@@ -71,9 +72,9 @@ pub struct Oddities {
     pub split_frees: u64,
     /// Requests that the twin could not serve.
     pub failed: u64,
-    /// Allocations whose page was the one that the kernel chose, of those that could be.
+    /// Allocations whose page was the one that the kernel chose.
     pub same_page: u64,
-    /// Allocations whose recorded page the twin had free under the same name.
+    /// Allocations that the twin served.
     pub comparable: u64,
     /// Allocations that left no event, synthesised.
     pub unseen_allocs: u64,
@@ -296,12 +297,12 @@ impl<'a> Replay<'a> {
                 }
             }
         }
-        while let Some(&&(at, cpu, zone, _)) = self.ticks.peek()
+        while let Some(&&(at, cpu, zone, pages)) = self.ticks.peek()
             && at <= number
         {
             self.ticks.next();
             self.allocator.platform().run_on(CpuId(cpu));
-            self.allocator.tick_zone(ZoneId(zone as u8), CpuId(cpu));
+            self.drain_unasked(zone, cpu, pages);
             self.record(number);
         }
         while let Some(&(at, cpu, page, t)) = self.unseen_plan.front()
@@ -309,6 +310,19 @@ impl<'a> Replay<'a> {
         {
             self.unseen_plan.pop_front();
             self.take_unseen(page, cpu, type_of_number(t));
+        }
+    }
+
+    /// A drain that no free caused. Up to 6.6 a tick takes one batch at the most, so more than
+    /// that was a drain of the whole cache, asked for by compaction or reclaim. How many pages it
+    /// takes is the twin's own.
+    fn drain_unasked(&self, zone: usize, cpu: u16, pages: u32) {
+        let (id, cpu) = (ZoneId(zone as u8), CpuId(cpu));
+        let policy = self.allocator.policy();
+        let batch = self.world.limits(zone, policy).0;
+        match policy.pcp_high != PcpHigh::Auto && pages > batch {
+            true => self.allocator.drain_zone_cpu(id, cpu),
+            false => self.allocator.tick_zone(id, cpu),
         }
     }
 

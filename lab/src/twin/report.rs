@@ -37,6 +37,8 @@ pub struct TwinReport {
     pub kernel: String,
     /// Policy of the twin.
     pub policy: String,
+    /// Who chose it: `by its release`, or `as asked`.
+    pub chosen_by: &'static str,
     /// Events of the recording.
     pub events: u64,
     /// Time from first to last event, nanoseconds.
@@ -112,6 +114,7 @@ pub fn report(twin: &Twin, policy_name: &str) -> Result<TwinReport, TraceError> 
         recording: twin.recording.name(),
         kernel: twin.recording.kernel().unwrap_or("unknown").into(),
         policy: policy_name.into(),
+        chosen_by: chosen_by(twin),
         events: twin.history.events,
         window_ns: to_ns.saturating_sub(from_ns),
         largest_batch,
@@ -126,6 +129,15 @@ pub fn report(twin: &Twin, policy_name: &str) -> Result<TwinReport, TraceError> 
         same_page_pct: (odd.comparable > 0)
             .then(|| 100.0 * odd.same_page as f64 / odd.comparable as f64),
     })
+}
+
+/// Whether the twin's policy is the preset of the recorded release.
+fn chosen_by(twin: &Twin) -> &'static str {
+    let release = twin.recording.kernel().and_then(preset::Release::parse);
+    match release.map(Policy::linux) == Some(twin.policy) {
+        true => "by its release",
+        false => "as asked",
+    }
 }
 
 /// Change of free pages by zone: by the snapshots, and by what the events say.

@@ -81,6 +81,16 @@ impl Runs {
         self.cpus[cpu].refill[0].as_ref()
     }
 
+    /// Takes an event that is about no page. Compaction at work on a CPU drains it itself: the
+    /// drain that follows is not of the last free.
+    pub fn on_other(&mut self, event: &Event) {
+        if matches!(event.kind, Kind::Compaction { .. })
+            && let Some(cpu) = self.cpus.get_mut(usize::from(event.cpu))
+        {
+            cpu.freed_last = None;
+        }
+    }
+
     /// Takes an event; `zone` is that of its page. Tells `ended` of runs that it ended.
     pub fn on_event(
         &mut self,

@@ -59,9 +59,9 @@ fn verdict(report: &TwinReport) -> String {
     let (identical, sequences) = report.sequences_identical();
     let worst = report.twin_worst_error_pct;
     let mut text = format!(
-        "{}, by its release; {within} of {rows} exercised quantities within 1 % or one largest \
+        "{}, {}; {within} of {rows} exercised quantities within 1 % or one largest \
          batch,\n      {identical} of {sequences} sequences of refills and drains identical",
-        report.policy
+        report.policy, report.chosen_by
     );
     if let Some(worst) = worst {
         let _ = write!(text, "; worst error {worst:.2} %");
