@@ -96,6 +96,12 @@ impl Twin {
         Ok(twin)
     }
 
+    /// Whether the events are kept decoded, so that trying something costs little.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
     /// Calls `f` for each event, in order.
     ///
     /// # Errors

@@ -421,7 +421,8 @@ fn odd_lines(odd: &Oddities, failed: u64) -> Vec<String> {
 /// Tries the preset of every era when the sequences refute the chosen one.
 fn better_preset(twin: &Twin, sequences: &[Sequence]) -> Result<Option<String>, TraceError> {
     let likeness = |sequences: &[Sequence]| sequences.iter().map(Sequence::likeness).sum::<i64>();
-    if sequences.iter().all(Sequence::is_identical) {
+    // A long recording is read again for every try: too dear for a hint.
+    if sequences.iter().all(Sequence::is_identical) || !twin.is_kept() {
         return Ok(None);
     }
     let own = likeness(sequences);
