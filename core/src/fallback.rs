@@ -147,12 +147,24 @@ impl<P: Platform> Allocator<P> {
 
     /// The smallest block of another type, and only as much of it as was asked for.
     fn steal_smallest(&self, held: Held, order: u8, t: MigrateType) -> Option<usize> {
-        let found =
-            (order..=self.shape.max_order).find_map(|order| self.find_fallback(held, order, t))?;
+        let found = self.smallest_fallback(held, order, t)?;
+        self.take_part(held, order, t, found)
+    }
+
+    /// Takes only what was asked for out of another type's block; the rest stays that type's.
+    fn take_part(&self, held: Held, order: u8, t: MigrateType, found: Found) -> Option<usize> {
         let page = self.first_free(held, found.order, found.migratetype)?;
         self.take_block(held, page, found.order, found.migratetype, order, found.migratetype);
         self.note_fallback(held, page, order, t, found, false);
         Some(page)
+    }
+
+    fn smallest_fallback(&self, held: Held, order: u8, t: MigrateType) -> Option<Found> {
+        (order..=self.shape.max_order).find_map(|order| self.find_fallback(held, order, t))
+    }
+
+    fn largest_fallback(&self, held: Held, lowest: u8, t: MigrateType) -> Option<Found> {
+        (lowest..=self.shape.max_order).rev().find_map(|order| self.find_fallback(held, order, t))
     }
 
     /// Rules B and C: a pageblock is claimed whole or not at all.
@@ -163,10 +175,7 @@ impl<P: Platform> Allocator<P> {
         t: MigrateType,
         rights: Rights,
     ) -> Option<usize> {
-        let lowest = self.min_order(order, rights);
-        let found = (lowest..=self.shape.max_order)
-            .rev()
-            .find_map(|order| self.find_fallback(held, order, t))?;
+        let found = self.largest_fallback(held, self.min_order(order, rights), t)?;
         let claimable = self.may_claim(found.order, t);
         if !claimable && t == MigrateType::Movable && found.order > order {
             return self.steal_smallest(held, order, t);
@@ -180,10 +189,7 @@ impl<P: Platform> Allocator<P> {
                 false => self.steal_smallest(held, order, t),
             };
         }
-        let page = self.first_free(held, found.order, found.migratetype)?;
-        self.take_block(held, page, found.order, found.migratetype, order, found.migratetype);
-        self.note_fallback(held, page, order, t, found, false);
-        Some(page)
+        self.take_part(held, order, t, found)
     }
 
     /// Rule A: free pages move to the lists of the new type, whether or not their block does.
@@ -194,14 +200,10 @@ impl<P: Platform> Allocator<P> {
         t: MigrateType,
         rights: Rights,
     ) -> Option<usize> {
-        let lowest = self.min_order(order, rights);
-        let mut found = (lowest..=self.shape.max_order)
-            .rev()
-            .find_map(|order| self.find_fallback(held, order, t))?;
+        let mut found = self.largest_fallback(held, self.min_order(order, rights), t)?;
         let whole_block = self.may_claim(found.order, t);
         if !whole_block && t == MigrateType::Movable && found.order > order {
-            found = (order..=self.shape.max_order)
-                .find_map(|order| self.find_fallback(held, order, t))?;
+            found = self.smallest_fallback(held, order, t)?;
         }
         let page = self.first_free(held, found.order, found.migratetype)?;
         let claimed = self.steal_into(held, page, found, t, whole_block, rights);

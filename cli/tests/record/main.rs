@@ -51,12 +51,27 @@ fn the_snapshots_lie_inside_the_traced_window_around_the_command() {
     }
 }
 
+/// Whether a signal is ignored here, as under `nohup` or in the background of a script: children
+/// inherit that, and the recorder leaves it so.
+fn is_ignored(signal: u32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
 #[test]
 fn a_signal_ends_a_recording_well() {
     let Some(yard) = Yard::new("signal") else {
         return;
     };
-    for name in ["INT", "TERM", "HUP"] {
+    for (name, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
+        if is_ignored(number) {
+            println!(
+                "SIG{name} skipped: whoever started this test ignores it, so the recorder does"
+            );
+            continue;
+        }
         let child = yard.start(&[]);
         signal(&child, name);
         let output = child.wait_with_output().unwrap();
