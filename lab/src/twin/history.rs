@@ -12,6 +12,7 @@ use pageyard::Policy;
 use pageyard_trace::event::{Event, Kind, PFN_NONE};
 
 use super::numa::Interleavers;
+use super::observe::is_cached;
 use super::runs::{Ended, Refill, Runs};
 use super::world::{PAGEBLOCK_ORDER, World, WorldZone};
 
@@ -297,7 +298,7 @@ impl<'a> Historian<'a> {
             Kind::PageFree { order, .. } => self.on_free(event, (pfn, zone), place, order),
             Kind::PageFreeBatched { .. } => self.on_batched(event, place),
             Kind::ZoneLocked { order, migratetype, .. } => {
-                self.on_zone_locked(event, (pfn, zone), place, order, migratetype)
+                self.on_zone_locked(event, zone, place, order, migratetype)
             }
             Kind::PcpuDrain { order, migratetype, .. } => {
                 self.on_drain(event, (pfn, zone), place, order, migratetype)
@@ -365,7 +366,7 @@ impl<'a> Historian<'a> {
         self.history.interleavers.on_alloc(event, self.world.zones[zone].node);
         let list = t.min(2);
         match place {
-            Place::Unseen if self.is_cached(order) => {
+            Place::Unseen if is_cached(self.policy, order) => {
                 let key = (event.cpu, zone, order, list);
                 let first = self.history.lists.entry(key).or_default();
                 if !first.ran_empty {
@@ -448,7 +449,7 @@ impl<'a> Historian<'a> {
     fn on_zone_locked(
         &mut self,
         event: &Event,
-        (pfn, zone): (u64, usize),
+        zone: usize,
         place: Place,
         order: u8,
         t: u8,
@@ -457,11 +458,10 @@ impl<'a> Historian<'a> {
             self.history.frees[free as usize].set(FreeNote::TO_ZONE);
             self.history.explained_frees.0 += 1;
         }
-        if self.is_cached(order) {
+        if is_cached(self.policy, order) {
             let key = (event.cpu, zone, order, t.min(2));
             self.history.lists.entry(key).or_default().ran_empty = true;
         }
-        let _ = pfn;
         Place::Refilled { cpu: event.cpu, t: t.min(2), event: self.history.events - 1 }
     }
 
@@ -496,14 +496,6 @@ impl<'a> Historian<'a> {
 
     fn know_block(&mut self, zone: usize, pfn: u64, t: u8) {
         self.history.block_types.insert((zone, pfn >> PAGEBLOCK_ORDER), t);
-    }
-
-    fn is_cached(&self, order: u8) -> bool {
-        use pageyard::policy::PcpLists;
-        match self.policy.pcp_lists {
-            PcpLists::Three => order == 0,
-            _ => order <= pageyard::COSTLY_ORDER || order == PAGEBLOCK_ORDER,
-        }
     }
 
     /// Records of a zone's pages, but for the blocks that no event named: a machine may have

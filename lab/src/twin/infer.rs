@@ -73,7 +73,8 @@ impl Twin {
     /// The recording cannot be read, or has no zoneinfo.
     pub fn of(recording: Recording, policy: Policy) -> Result<Twin, TwinError> {
         let world = World::of(&recording)?;
-        let snapshot_ns = (snapshot_time(&recording, "before"), snapshot_time(&recording, "after"));
+        let read_ns = |file| recording.read_time(file).map(|time| *time.end());
+        let snapshot_ns = (read_ns("zoneinfo.before"), read_ns("zoneinfo.after"));
         let (history, kept, faults) = read_history(&recording, &world, &policy)?;
         let mut twin = Twin {
             recording,
@@ -381,14 +382,6 @@ impl Twin {
 
 fn agreeing(sequences: &[Sequence]) -> i64 {
     sequences.iter().map(Sequence::likeness).sum()
-}
-
-/// When zoneinfo was read, on the clock of the events: a line of the recording's `snapshots`.
-fn snapshot_time(recording: &Recording, when: &str) -> Option<u64> {
-    let text = recording.extra("snapshots")?;
-    let name = format!("zoneinfo.{when}");
-    let line = text.lines().find(|line| line.split_whitespace().next() == Some(name.as_str()))?;
-    line.split_whitespace().nth(4)?.parse().ok()
 }
 
 fn summed(

@@ -100,7 +100,7 @@ pub fn report(twin: &Twin, policy_name: &str) -> Result<TwinReport, TraceError> 
     rows.extend(free_rows(twin, &replay, &end, slack, &mut apart));
     rows.extend(numa_rows(twin, &end, slack, &mut apart));
     rows.extend(cache_rows(twin, &end, slack));
-    rows.extend(block_rows(twin, &replay, &end));
+    rows.extend(block_rows(twin, &end));
     let worst = rows
         .iter()
         .filter(|row| row.scored && row.exercised && row.observed.abs() > 20.0 * slack)
@@ -272,13 +272,12 @@ fn cache_rows(twin: &Twin, end: &Glimpse, slack: f64) -> Vec<Row> {
 
 /// Free blocks by order and type at the end. Without kpageflags their positions are invented, so
 /// they are shown and not scored.
-fn block_rows(twin: &Twin, replay: &Replay<'_>, end: &Glimpse) -> Vec<Row> {
+fn block_rows(twin: &Twin, end: &Glimpse) -> Vec<Row> {
     let mut rows = Vec::new();
     let types = |snapshot: &Option<pageyard_trace::snapshot::Snapshot>| {
         snapshot.as_ref().and_then(|snapshot| snapshot.pagetypeinfo.clone())
     };
     let (before, after) = (types(&twin.recording.before), types(&twin.recording.after));
-    let _ = replay;
     for (zone, desc) in twin.world.zones.iter().enumerate() {
         for (order, blocks) in end.free_blocks[zone].iter().enumerate() {
             for t in pageyard::MigrateType::ALL {
