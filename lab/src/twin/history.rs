@@ -11,69 +11,12 @@ use std::collections::BTreeMap;
 use pageyard::Policy;
 use pageyard_trace::event::{Event, Kind, PFN_NONE};
 
+use super::freed::FreeNote;
 use super::numa::Interleavers;
 use super::observe::is_cached;
 use super::runs::{Ended, Refill, Runs};
+use super::silent::{Finder, Silent};
 use super::world::{PAGEBLOCK_ORDER, World, WorldZone};
-
-/// What became of a free.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FreeNote(u8);
-
-impl FreeNote {
-    const BATCHED: u8 = 1;
-    const TO_PCP: u8 = 2;
-    const TO_ZONE: u8 = 4;
-    const TYPE_SHIFT: u8 = 3; // two bits, type + 1; 0 is unknown
-    const TYPE_MASK: u8 = 3 << Self::TYPE_SHIFT;
-    const UNSEEN_ALLOC: u8 = 32;
-    const IN_REFILL: u8 = 64;
-    const LEAVES_UNSEEN: u8 = 128;
-
-    /// A `mm_page_free_batched` event follows: the page reaches the per-CPU list there.
-    #[must_use]
-    pub fn is_batched(self) -> bool {
-        self.0 & Self::BATCHED != 0
-    }
-
-    /// The page went past the per-CPU lists: seen to, or freed by an interrupt inside a refill.
-    #[must_use]
-    pub fn went_to_zone(self) -> bool {
-        self.0 & Self::TO_ZONE != 0 || (self.0 & Self::IN_REFILL != 0 && self.0 & Self::TO_PCP == 0)
-    }
-
-    /// Type of the list it was put on, if known: 0 to 2.
-    #[must_use]
-    pub fn list_type(self) -> Option<u8> {
-        ((self.0 & Self::TYPE_MASK) >> Self::TYPE_SHIFT).checked_sub(1)
-    }
-
-    /// An allocation that left no event came before.
-    #[must_use]
-    pub fn has_unseen_alloc(self) -> bool {
-        self.0 & Self::UNSEEN_ALLOC != 0
-    }
-
-    /// Nothing that was seen later tells where the page went.
-    #[must_use]
-    pub fn is_never_seen_again(self) -> bool {
-        self.0 & (Self::TO_PCP | Self::TO_ZONE) == 0
-    }
-
-    /// The page freed here is the one that such an allocation takes later.
-    #[must_use]
-    pub fn leaves_unseen(self) -> bool {
-        self.0 & Self::LEAVES_UNSEEN != 0
-    }
-
-    fn set(&mut self, bit: u8) {
-        self.0 |= bit;
-    }
-
-    fn set_type(&mut self, t: u8) {
-        self.0 = self.0 & !Self::TYPE_MASK | (t.min(2) + 1) << Self::TYPE_SHIFT;
-    }
-}
 
 /// Where a page is, as far as the events tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +79,21 @@ pub struct FirstRefill {
     pub frees_before: u32,
 }
 
+/// An allocation of order 0 that left no event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unseen {
+    /// Event before which it is placed.
+    pub at: u64,
+    /// CPU.
+    pub cpu: u16,
+    /// Recorded page + 1; 0 where nothing shows which.
+    pub page: u32,
+    /// Type of the list: 0 to 2.
+    pub t: u8,
+    /// Zone.
+    pub zone: u8,
+}
+
 /// Everything inferred.
 #[derive(Debug)]
 pub struct History {
@@ -163,9 +121,11 @@ pub struct History {
     pub window_ns: (u64, u64),
     /// Frees of pages that must have been allocated without an event.
     pub unseen_allocs: u64,
-    /// Of them, those whose page had just been refilled: event of the refill, CPU, page record
-    /// + 1, type. The allocation is what the refill was for.
-    pub unseen_at_refill: Vec<(u64, u16, u32, u8)>,
+    /// Of them, those whose page had just been refilled, at the event that refilled it. The
+    /// allocation is what the refill was for.
+    pub unseen_at_refill: Vec<Unseen>,
+    /// Refills whose allocation left no event, by their last event.
+    pub silent_refills: Vec<Silent>,
     /// Events of refilled blocks that no allocation or drain shows again, sorted.
     pub refills_unseen: Vec<u64>,
     /// Page events outside every zone.
@@ -202,6 +162,7 @@ pub struct Historian<'a> {
     touched_blocks: Vec<bool>,
     /// Refills in order: CPU, first event, whether an allocation with an event ended it.
     refills: Vec<(u16, u64, bool)>,
+    silent: Finder,
     /// Node of each task that is a background reclaimer.
     reclaimers: BTreeMap<i32, Option<u8>>,
     history: History,
@@ -218,6 +179,7 @@ impl<'a> Historian<'a> {
             places: vec![0; world.pages],
             touched_blocks: vec![false; (world.pages >> PAGEBLOCK_ORDER) + 1],
             refills: Vec::new(),
+            silent: Finder::default(),
             reclaimers: BTreeMap::new(),
             history: History {
                 frees: Vec::new(),
@@ -233,6 +195,7 @@ impl<'a> Historian<'a> {
                 window_ns: (0, 0),
                 unseen_allocs: 0,
                 unseen_at_refill: Vec::new(),
+                silent_refills: Vec::new(),
                 refills_unseen: Vec::new(),
                 foreign: 0,
                 failed_allocs: 0,
@@ -306,6 +269,7 @@ impl<'a> Historian<'a> {
             _ => place,
         };
         self.places[page] = next.pack();
+        self.silent.on_page(pfn, &event.kind);
         self.follow_runs(number, event, zone);
     }
 
@@ -330,11 +294,12 @@ impl<'a> Historian<'a> {
         let history = &mut self.history;
         let world = self.world;
         let policy = self.policy;
-        let refills = &mut self.refills;
+        let (refills, silent) = (&mut self.refills, &mut self.silent);
         self.runs.on_event(number, event, zone, |ended| match ended {
-            Ended::Refill(run, for_alloc) => {
-                refills.push((run.cpu, run.event, for_alloc));
-                let single = for_alloc && is_direct(world, policy, &run);
+            Ended::Refill(run, served) => {
+                refills.push((run.cpu, run.event, served.is_some()));
+                silent.on_refill(&run, served);
+                let single = served.is_some() && is_direct(world, policy, &run);
                 if single {
                     if let Some(last) = history.direct_allocs.last_mut() {
                         *last = true;
@@ -418,7 +383,8 @@ impl<'a> Historian<'a> {
                 note.set_type(t);
                 self.history.unseen_allocs += 1;
                 let page = self.world.page(pfn).map_or(0, |page| page as u32 + 1);
-                self.history.unseen_at_refill.push((event, cpu, page, t));
+                let unseen = Unseen { at: event, cpu, page, t, zone: zone as u8 };
+                self.history.unseen_at_refill.push(unseen);
             }
         }
         if event.context.in_interrupt() && self.is_in_refill(event.cpu, zone) {
@@ -531,6 +497,7 @@ impl<'a> Historian<'a> {
         let mut refills = std::mem::take(&mut self.refills);
         refills.sort_unstable();
         let history = &mut self.history;
+        history.silent_refills = self.silent.finish();
         history.sort_out_unseen(&refills);
         for (pfn, _, t) in &mut history.in_use {
             let zone = self.world.zone_of(*pfn).expect("pages in use lie in a zone");
@@ -545,13 +512,21 @@ impl History {
     /// Pages that were refilled and then freed without an allocation in between: where the refill
     /// itself was for no visible allocation, it was for them; else they were taken later.
     fn sort_out_unseen(&mut self, refills: &[(u16, u64, bool)]) {
+        let silent: BTreeMap<(u16, u64), usize> =
+            self.silent_refills.iter().enumerate().map(|(i, s)| ((s.cpu, s.from), i)).collect();
         let found = std::mem::take(&mut self.unseen_at_refill);
-        for (event, cpu, page, t) in found {
-            let after = refills.partition_point(|&(c, first, _)| (c, first) <= (cpu, event));
-            let run = after.checked_sub(1).map(|at| refills[at]).filter(|run| run.0 == cpu);
-            match run {
-                Some((_, _, true)) => self.refills_unseen.push(event),
-                _ => self.unseen_at_refill.push((event, cpu, page, t)),
+        for unseen in found {
+            let of = (unseen.cpu, unseen.at);
+            let after = refills.partition_point(|&(c, first, _)| (c, first) <= of);
+            let run = after.checked_sub(1).map(|at| refills[at]).filter(|run| run.0 == of.0);
+            let silent = run.and_then(|run| silent.get(&(run.0, run.1)));
+            match (run, silent) {
+                (_, Some(&silent)) => {
+                    self.silent_refills[silent].taken.push(unseen.page);
+                    self.refills_unseen.push(unseen.at);
+                }
+                (Some((_, _, true)), _) => self.refills_unseen.push(unseen.at),
+                _ => self.unseen_at_refill.push(unseen),
             }
         }
         self.unseen_at_refill.sort_unstable();

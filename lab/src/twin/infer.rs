@@ -10,10 +10,10 @@ use pageyard_trace::event::Event;
 use pageyard_trace::reader::EventReader;
 use pageyard_trace::recording::Recording;
 
-use super::history::{Historian, History};
+use super::history::{Historian, History, Unseen};
 use super::ledger::Ledger;
 use super::observe::Observer;
-use super::replay::{Assumptions, Glimpse, Placement, Replay, Unseen};
+use super::replay::{Assumptions, Glimpse, Placement, Replay};
 use super::score::{self, Sequence};
 use super::settle::{ROUNDS_MAX, Settling};
 use super::ticks::{self, LimitAtEnd, Tick};

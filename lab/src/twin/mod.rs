@@ -8,6 +8,7 @@
 //! [`score`] sets predicted beside observed.
 
 mod free_map;
+pub mod freed;
 pub mod history;
 pub mod infer;
 pub mod ledger;
@@ -21,6 +22,7 @@ pub mod report;
 pub mod runs;
 pub mod score;
 pub mod settle;
+pub mod silent;
 pub mod start;
 pub mod ticks;
 pub mod world;

@@ -93,7 +93,7 @@ fn enter(ledger: &mut Ledger, policy: &Policy, ended: Ended, direct: bool) {
     match ended {
         Ended::Refill(run, for_alloc) => {
             let account = ledger.account(run.cpu, run.zone);
-            if (for_alloc && direct) || !is_cached(policy, run.order) {
+            if (for_alloc.is_some() && direct) || !is_cached(policy, run.order) {
                 account.direct_allocs += u64::from(run.blocks);
                 account.direct_alloc_pages += u64::from(run.blocks) << run.order;
                 return;

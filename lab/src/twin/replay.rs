@@ -17,7 +17,8 @@ use pageyard_host::seq::Seq;
 use pageyard_trace::event::{Event, Gfp, Kind, PFN_NONE};
 use pageyard_trace::recording::Recording;
 
-use super::history::{FreeNote, History};
+use super::freed::FreeNote;
+use super::history::{History, Unseen};
 use super::ledger::{DrainEntry, Ledger, RefillEntry, Tally, zone_index};
 use super::start::{self, StartReport};
 use super::world::{MAX_ORDER, World};
@@ -30,10 +31,6 @@ pub enum Placement {
     /// The twin's own: a recorded frame number is only a name.
     Own,
 }
-
-/// An allocation that left no event: event before which it is placed, CPU, recorded page + 1,
-/// type.
-pub type Unseen = (u64, u16, u32, u8);
 
 /// What is inferred by trying: the same requests, with these assumptions.
 #[derive(Clone, Debug, Default)]
@@ -78,6 +75,8 @@ pub struct Oddities {
     pub comparable: u64,
     /// Allocations that left no event, synthesised.
     pub unseen_allocs: u64,
+    /// Refills for such allocations.
+    pub silent_refills: u64,
 }
 
 /// The twin at the moment at which a snapshot was read.
@@ -117,7 +116,11 @@ pub struct Replay<'a> {
     quiet_ticks: VecDeque<(u64, u16)>,
     /// Inferred ticks and planned allocations as they were at the first event.
     first_ticks: Vec<(u64, u16)>,
-    first_unseen: Vec<(u64, u16, u32, u8)>,
+    first_unseen: Vec<Unseen>,
+    /// How many of the history's silent refills lie before the event.
+    silent_refills: usize,
+    /// Another replay told where every allocation without an event belongs.
+    is_told: bool,
     pending: Vec<VecDeque<Pending>>,
     /// Blocks of the kernel's refill under way on each CPU, of tasks and of interrupts: recorded
     /// page + 1, and whether nothing shows it again.
@@ -189,6 +192,8 @@ impl<'a> Replay<'a> {
             quiet_ticks: assumptions.ticks.iter().copied().collect(),
             first_ticks: assumptions.ticks.clone(),
             first_unseen: history.unseen_at_refill.clone(),
+            silent_refills: 0,
+            is_told: !assumptions.unseen.is_empty(),
             pending: vec![VecDeque::new(); world.cpus()],
             refilling: vec![<[Vec<(u32, bool)>; 2]>::default(); world.cpus()],
             event: 0,
@@ -221,7 +226,8 @@ impl<'a> Replay<'a> {
 
     /// Begins another pass over the same recording: what is in use stays in use.
     pub fn rewind(&mut self) {
-        (self.event, self.allocs, self.frees, self.refills_unseen) = (0, 0, 0, 0);
+        (self.event, self.allocs, self.frees) = (0, 0, 0);
+        (self.refills_unseen, self.silent_refills) = (0, 0);
         self.ticks = self.history.ticks.iter().peekable();
         self.reclaim = reclaim_switches(self.history);
         self.quiet_ticks = self.first_ticks.iter().copied().collect();
@@ -259,6 +265,7 @@ impl<'a> Replay<'a> {
     pub fn follow_unseen(&mut self, plan: &[Unseen]) {
         self.unseen_plan = plan.iter().copied().collect();
         self.first_unseen = plan.to_vec();
+        self.is_told = true;
     }
 
     /// Recorded pages in use, in order: page frame, and the twin's.
@@ -305,11 +312,11 @@ impl<'a> Replay<'a> {
             self.drain_unasked(zone, cpu, pages);
             self.record(number);
         }
-        while let Some(&(at, cpu, page, t)) = self.unseen_plan.front()
-            && at <= number
+        while let Some(&unseen) = self.unseen_plan.front()
+            && unseen.at <= number
         {
             self.unseen_plan.pop_front();
-            self.take_unseen(page, cpu, type_of_number(t));
+            self.take_unseen(unseen);
         }
     }
 
@@ -377,6 +384,7 @@ impl<'a> Replay<'a> {
                 let unseen = self.is_refill_unseen(number);
                 let context = usize::from(event.context.in_interrupt());
                 self.refilling[usize::from(event.cpu)][context].push((page, unseen));
+                self.end_silent_refill(event, number);
             }
             _ => {}
         }
@@ -447,8 +455,9 @@ impl<'a> Replay<'a> {
         let in_use = self.names[page] != 0 && self.names[page] & IS_FREE == 0;
         if free.note.has_unseen_alloc() && !in_use {
             let known = self.unseen.get(&(page as u32 + 1)).map(|&(_, cpu)| cpu);
-            let t = free.note.list_type().map_or(MigrateType::Unmovable, type_of_number);
-            self.take_unseen(page as u32 + 1, known.unwrap_or(event.cpu), t);
+            let t = free.note.list_type().unwrap_or(0);
+            let zone = self.world.zone_of(free.pfn).unwrap_or(0);
+            self.take_unseen_now(known.unwrap_or(event.cpu), page as u32 + 1, t, zone);
             self.allocator.platform().run_on(CpuId(event.cpu));
         }
         let name = std::mem::take(&mut self.names[page]);

@@ -149,10 +149,14 @@ fn free_rows(
     apart: &mut Vec<String>,
 ) -> Vec<Row> {
     let mut rows = Vec::new();
-    let info = |snapshot: &Option<pageyard_trace::snapshot::Snapshot>, zone: usize| {
+    // buddyinfo counts the lists themselves. zoneinfo's figure leaves out what each CPU has not
+    // told the zone yet, up to its threshold.
+    let counted = |snapshot: &Option<pageyard_trace::snapshot::Snapshot>, zone: usize| {
         let desc = &twin.world.zones[zone];
-        let info = snapshot.as_ref()?.zoneinfo.as_ref()?;
-        info.zone(u16::from(desc.node), desc.kind.name()).map(|zone| zone.free as i64)
+        let (snapshot, node, kind) = (snapshot.as_ref()?, u16::from(desc.node), desc.kind.name());
+        let row = snapshot.buddyinfo.as_ref().and_then(|info| info.row(node, kind));
+        let zoneinfo = || Some(snapshot.zoneinfo.as_ref()?.zone(node, kind)?.free as i64);
+        row.map(|row| row.pages() as i64).or_else(zoneinfo)
     };
     for (zone, desc) in twin.world.zones.iter().enumerate() {
         let predicted = match replay.glimpses.first() {
@@ -160,8 +164,8 @@ fn free_rows(
             _ => replay.ledger.free_change(zone),
         };
         let by_events = twin.observed.free_change(zone);
-        let before = info(&twin.recording.before, zone);
-        let after = info(&twin.recording.after, zone);
+        let before = counted(&twin.recording.before, zone);
+        let after = counted(&twin.recording.after, zone);
         let printed = before.zip(after).map(|(before, after)| after - before);
         let observed = printed.unwrap_or(by_events);
         let values = (observed as f64, predicted as f64, 0.0);
@@ -404,6 +408,10 @@ fn tick_lines(twin: &Twin) -> Vec<String> {
 fn odd_lines(odd: &Oddities, failed: u64) -> Vec<String> {
     let notes = [
         (odd.unseen_allocs, "allocations left no event and were placed by the order of the lists"),
+        (
+            odd.silent_refills,
+            "refills were for allocations that left no event: they emptied the list",
+        ),
         (odd.unknown_frees, "frees of pages that the twin never had were passed over"),
         (odd.split_frees, "blocks were freed with another order than they were allocated with"),
         (odd.reused_names, "pages were allocated again without a free in between"),

@@ -23,6 +23,8 @@ pub struct Refill {
     pub first: u64,
     /// Number of the first event.
     pub event: u64,
+    /// Number of the last event.
+    pub last: u64,
 }
 
 /// A run of `pcpu_drain` events.
@@ -46,8 +48,9 @@ pub struct Drain {
 /// What an event ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// A refill, with the allocation that it was for (none for bulk allocations).
-    Refill(Refill, bool),
+    /// A refill, with the page of the allocation that it was for: none where no allocation of its
+    /// order and type followed, and not the first of its pages where some were taken unseen.
+    Refill(Refill, Option<u64>),
     /// A drain.
     Drain(Drain),
 }
@@ -113,7 +116,10 @@ impl Runs {
                     (run.order, run.migratetype, run.zone) == (order, migratetype, zone)
                 };
                 match open {
-                    Some(run) if same(run) => run.blocks += 1,
+                    Some(run) if same(run) => {
+                        run.blocks += 1;
+                        run.last = number;
+                    }
                     _ => {
                         let run = Refill {
                             cpu: event.cpu,
@@ -123,16 +129,19 @@ impl Runs {
                             blocks: 1,
                             first: pfn,
                             event: number,
+                            last: number,
                         };
                         if let Some(before) = open.replace(run) {
-                            ended(Ended::Refill(before, false));
+                            ended(Ended::Refill(before, None));
                         }
                     }
                 }
             }
-            Kind::PageAlloc { order, .. } => {
+            Kind::PageAlloc { pfn, order, migratetype, .. } => {
                 if let Some(run) = cpu.refill[context].take() {
-                    ended(Ended::Refill(run, run.order == order));
+                    let of_type = run.migratetype == migratetype || run.migratetype > 2;
+                    let served = (run.order == order && of_type).then_some(pfn);
+                    ended(Ended::Refill(run, served));
                 }
             }
             Kind::PcpuDrain { order, .. } => match &mut cpu.drain {
@@ -161,7 +170,7 @@ impl Runs {
     pub fn finish(&mut self, mut ended: impl FnMut(Ended)) {
         for cpu in &mut self.cpus {
             for run in cpu.refill.iter_mut().filter_map(Option::take) {
-                ended(Ended::Refill(run, false));
+                ended(Ended::Refill(run, None));
             }
             if let Some(drain) = cpu.drain.take() {
                 ended(Ended::Drain(drain));

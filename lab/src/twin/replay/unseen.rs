@@ -6,11 +6,12 @@
 
 use std::collections::VecDeque;
 
-use pageyard::{CpuId, MigrateType, PageKind, Pfn, Request, Scope, ZoneId, ZoneKind};
+use pageyard::{CpuId, PageKind, Pfn, Request, Scope, ZoneId, ZoneKind};
 use pageyard_trace::event::Event;
 
-use super::{Assumptions, IS_FREE, NEVER_AGAIN, Placement, Replay, Unseen};
-use crate::twin::history::History;
+use super::{Assumptions, IS_FREE, NEVER_AGAIN, Placement, Replay, type_of_number};
+use crate::twin::history::{History, Unseen};
+use crate::twin::silent::LEFT_IN_LIST_MAX;
 
 /// Pages that one bulk allocation is taken to have had at the most, before two visible ones.
 const UNSEEN_IN_A_ROW_MAX: usize = 512;
@@ -92,7 +93,7 @@ impl Replay<'_> {
             if was == wanted || was == 0 || !gone || request.order != 0 {
                 return;
             }
-            self.take_unseen(was, cpu, request.mobility);
+            self.take_unseen_now(cpu, was, request.mobility as u8, zone);
         }
     }
 
@@ -101,26 +102,69 @@ impl Replay<'_> {
         &mut self.last_use[at]
     }
 
-    /// An allocation that left no event: of the recorded page `was` (record + 1), on `cpu`.
-    pub(super) fn take_unseen(&mut self, was: u32, cpu: u16, t: MigrateType) {
-        let page = was as usize - 1;
-        let pfn = self.pfn_of(page);
-        let zone = self.world.zone_of(pfn).unwrap_or(0);
+    /// A refill for an allocation that left no event ends: that allocation took what was left in
+    /// the list, then the first page of the refill, and those that were freed again later.
+    pub(super) fn end_silent_refill(&mut self, event: &Event, number: u64) {
+        let history = self.history;
+        let Some(silent) =
+            history.silent_refills.get(self.silent_refills).filter(|silent| silent.at <= number)
+        else {
+            return;
+        };
+        self.silent_refills += 1;
+        let request = Request { mobility: type_of_number(silent.t), ..Request::kernel(0) };
+        let list = self.allocator.list_of(0, request.mobility);
+        let Some(list) = list.filter(|_| self.placement == Placement::Recorded) else {
+            return;
+        };
+        let (zone, cpu) = (ZoneId(silent.zone as u8), CpuId(silent.cpu));
+        *self.last_use_of(silent.cpu, silent.zone, list) = number;
+        if !self.is_told {
+            for _ in 0..LEFT_IN_LIST_MAX {
+                let head = self.allocator.pcp_head(zone, cpu, list);
+                let Some(record) = head.and_then(|head| self.world.page(head.0)) else {
+                    break;
+                };
+                let was = self.was[record] & !NEVER_AGAIN;
+                self.take_unseen_now(silent.cpu, was, silent.t, silent.zone);
+            }
+            let first = self.world.page(silent.first).map_or(0, |page| page as u32 + 1);
+            self.take_unseen_now(silent.cpu, first, silent.t, silent.zone);
+            self.oddities.silent_refills += 1;
+        }
+        self.name_refill(event, &request, silent.zone);
+        if !self.is_told {
+            let first = self.world.page(silent.first).map_or(0, |page| page as u32 + 1);
+            for &page in silent.taken.iter().filter(|page| **page != first) {
+                self.take_unseen_now(silent.cpu, page, silent.t, silent.zone);
+            }
+        }
+    }
+
+    /// An allocation of a recorded page (+ 1) that left no event, at the event under way.
+    pub(super) fn take_unseen_now(&mut self, cpu: u16, page: u32, t: u8, zone: usize) {
+        self.take_unseen(Unseen { at: self.event - 1, cpu, page, t, zone: zone as u8 });
+    }
+
+    /// An allocation that left no event.
+    pub(super) fn take_unseen(&mut self, unseen: Unseen) {
+        let now = self.event - 1;
+        let Unseen { cpu, page, t, zone, .. } = unseen;
         let mut request = Request {
-            mobility: t,
+            mobility: type_of_number(t),
             highest: ZoneKind::Movable,
             no_marks: true,
             may_wait: false,
             ..Request::kernel(0)
         };
         if self.placement == Placement::Recorded {
-            request.scope = Scope::Only(ZoneId(zone as u8));
+            request.scope = Scope::Only(ZoneId(zone));
         }
-        self.unseen.remove(&was);
-        self.unseen_log.push((self.event - 1, cpu, was, t as u8));
-        let list = self.allocator.list_of(0, t).unwrap_or(0);
-        let early = *self.last_use_of(cpu, zone, list) + 1;
-        self.unseen_early.push((early.min(self.event - 1), cpu, was, t as u8));
+        self.unseen.remove(&page);
+        self.unseen_log.push(Unseen { at: now, ..unseen });
+        let list = self.allocator.list_of(0, request.mobility).unwrap_or(0);
+        let early = *self.last_use_of(cpu, usize::from(zone), list) + 1;
+        self.unseen_early.push(Unseen { at: early.min(now), ..unseen });
         self.oddities.unseen_allocs += 1;
         self.allocator.platform().run_on(CpuId(cpu));
         let mut taken = [Pfn(0)];
@@ -129,8 +173,10 @@ impl Replay<'_> {
             if let Some(record) = record {
                 self.was[record] = 0;
             }
-            self.names[page] = record.map_or(0, |record| record as u32 + 1);
+            if let Some(page) = page.checked_sub(1) {
+                self.names[page as usize] = record.map_or(0, |record| record as u32 + 1);
+            }
         }
-        self.record(self.event - 1);
+        self.record(now);
     }
 }

@@ -1,0 +1,60 @@
+//! One note on each free: what later events tell about where the page went.
+
+/// What became of a free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FreeNote(u8);
+
+impl FreeNote {
+    pub(super) const BATCHED: u8 = 1;
+    pub(super) const TO_PCP: u8 = 2;
+    pub(super) const TO_ZONE: u8 = 4;
+    const TYPE_SHIFT: u8 = 3; // two bits, type + 1; 0 is unknown
+    const TYPE_MASK: u8 = 3 << Self::TYPE_SHIFT;
+    pub(super) const UNSEEN_ALLOC: u8 = 32;
+    pub(super) const IN_REFILL: u8 = 64;
+    pub(super) const LEAVES_UNSEEN: u8 = 128;
+
+    /// A `mm_page_free_batched` event follows: the page reaches the per-CPU list there.
+    #[must_use]
+    pub fn is_batched(self) -> bool {
+        self.0 & Self::BATCHED != 0
+    }
+
+    /// The page went past the per-CPU lists: seen to, or freed by an interrupt inside a refill.
+    #[must_use]
+    pub fn went_to_zone(self) -> bool {
+        self.0 & Self::TO_ZONE != 0 || (self.0 & Self::IN_REFILL != 0 && self.0 & Self::TO_PCP == 0)
+    }
+
+    /// Type of the list it was put on, if known: 0 to 2.
+    #[must_use]
+    pub fn list_type(self) -> Option<u8> {
+        ((self.0 & Self::TYPE_MASK) >> Self::TYPE_SHIFT).checked_sub(1)
+    }
+
+    /// An allocation that left no event came before.
+    #[must_use]
+    pub fn has_unseen_alloc(self) -> bool {
+        self.0 & Self::UNSEEN_ALLOC != 0
+    }
+
+    /// Nothing that was seen later tells where the page went.
+    #[must_use]
+    pub fn is_never_seen_again(self) -> bool {
+        self.0 & (Self::TO_PCP | Self::TO_ZONE) == 0
+    }
+
+    /// The page freed here is the one that such an allocation takes later.
+    #[must_use]
+    pub fn leaves_unseen(self) -> bool {
+        self.0 & Self::LEAVES_UNSEEN != 0
+    }
+
+    pub(super) fn set(&mut self, bit: u8) {
+        self.0 |= bit;
+    }
+
+    pub(super) fn set_type(&mut self, t: u8) {
+        self.0 = self.0 & !Self::TYPE_MASK | (t.min(2) + 1) << Self::TYPE_SHIFT;
+    }
+}
