@@ -50,6 +50,20 @@ choice! {
         Fourteen = "14",
     }
 }
+
+impl PcpLists {
+    /// True for orders that per-CPU lists hold; blocks of the others are freed straight to the
+    /// free lists.
+    #[must_use]
+    pub fn hold(self, order: u8, pageblock_order: u8) -> bool {
+        match self {
+            PcpLists::Three => order == 0,
+            PcpLists::Thirteen | PcpLists::Fourteen => {
+                order <= crate::types::COSTLY_ORDER || order == pageblock_order
+            }
+        }
+    }
+}
 choice! {
     /// How the size of a refill grows.
     AllocScale {

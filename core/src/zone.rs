@@ -59,6 +59,11 @@ impl<P: Platform> Allocator<P> {
         }
     }
 
+    /// Raises the marks of a zone by so many pages, as a recorded zone was found.
+    pub fn set_boost(&self, zone: ZoneId, pages: u32) {
+        self.set_zone_word(zone, BOOST, pages);
+    }
+
     /// What the marks of a zone are raised by at the moment, pages.
     #[must_use]
     pub fn boost(&self, zone: ZoneId) -> u32 {

@@ -30,6 +30,8 @@ pub struct WorldZone {
     pub managed: u64,
     /// Marks that the kernel printed; promo is 0 where it does not print one.
     pub marks: Marks,
+    /// What they were raised by when zoneinfo was read, pages.
+    pub boost: u32,
     /// Pages reserved from requests for each kind of zone.
     pub protection: [u32; 4],
     /// Per-CPU caches as printed.
@@ -249,6 +251,7 @@ impl World {
         for (at, desc) in self.zones.iter().enumerate() {
             let zone = ZoneId(at as u8);
             allocator.set_marks(zone, desc.marks);
+            allocator.set_boost(zone, desc.boost);
             for (kind, pages) in ZoneKind::ALL.into_iter().zip(desc.protection) {
                 allocator.set_protection(zone, kind, pages);
             }
@@ -301,6 +304,9 @@ fn zone_of(zone: &ZoneInfoZone) -> Option<WorldZone> {
     for (slot, pages) in protection.iter_mut().zip(&zone.protection) {
         *slot = word(*pages);
     }
+    // Marks are printed with the boost on top.
+    let boost = zone.boost.unwrap_or(0);
+    let bare = |mark: u64| word(mark.saturating_sub(boost));
     Some(WorldZone {
         node: u8::try_from(zone.node).ok().filter(|&node| usize::from(node) < NODES_MAX)?,
         kind: kind_of(&zone.name)?,
@@ -308,11 +314,12 @@ fn zone_of(zone: &ZoneInfoZone) -> Option<WorldZone> {
         spanned: zone.spanned,
         managed: zone.managed,
         marks: Marks {
-            min: word(zone.min),
-            low: word(zone.low),
-            high: word(zone.high),
-            promo: word(zone.promo.unwrap_or(0)),
+            min: bare(zone.min),
+            low: bare(zone.low),
+            high: bare(zone.high),
+            promo: zone.promo.map_or(0, bare),
         },
+        boost: word(boost),
         protection,
         pagesets: zone.pagesets.clone(),
         base: 0,
@@ -358,4 +365,30 @@ fn cpu_list(text: &str) -> Vec<usize> {
 #[must_use]
 pub fn type_of(name: &str) -> Option<MigrateType> {
     MigrateType::ALL.into_iter().find(|t| t.name() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use pageyard_trace::snapshot::ZoneInfo;
+
+    use super::*;
+
+    #[test]
+    fn printed_marks_are_taken_without_the_boost_on_top() {
+        let path = "../traces/build-6.18-2cpu/zoneinfo.before";
+        let text = std::fs::read_to_string(path).expect("a bundled snapshot");
+        let of = |text: &str| {
+            let info = ZoneInfo::parse(text).expect("zoneinfo");
+            zone_of(info.zone(0, "Normal").expect("a Normal zone")).expect("a usable one")
+        };
+        let plain = of(&text);
+        assert_eq!((plain.boost, plain.marks.min, plain.marks.low), (0, 11_807, 14_758));
+        let start = text.find("zone   Normal").expect("a Normal zone");
+        let boosted = text[start..]
+            .replacen("boost    0", "boost    1000", 1)
+            .replacen("min      11807", "min      12807", 1)
+            .replacen("low      14758", "low      15758", 1);
+        let boosted = of(&format!("{}{boosted}", &text[..start]));
+        assert_eq!((boosted.boost, boosted.marks.min, boosted.marks.low), (1000, 11_807, 14_758));
+    }
 }
