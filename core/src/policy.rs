@@ -432,3 +432,18 @@ impl Policy {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::PcpLists;
+
+    #[test]
+    fn large_orders_are_not_held_but_whole_pageblocks_are() {
+        let held = |lists: PcpLists, orders: &[u8]| {
+            (0..=10).for_each(|order| assert_eq!(lists.hold(order, 9), orders.contains(&order)));
+        };
+        held(PcpLists::Three, &[0]);
+        held(PcpLists::Thirteen, &[0, 1, 2, 3, 9]);
+        held(PcpLists::Fourteen, &[0, 1, 2, 3, 9]);
+    }
+}

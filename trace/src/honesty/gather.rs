@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::lists::ListsWalk;
 use super::pages::{Ledger, PageCounts};
 use super::reconcile::{self, Traced, Window};
 use super::{CpuRow, KindRow, Report, verdict};
@@ -85,6 +86,7 @@ struct Gatherer {
     failed: BTreeMap<u8, u64>,
     waits: Waits,
     traced: Traced,
+    lists: Option<ListsWalk>,
 }
 
 impl Gatherer {
@@ -104,6 +106,9 @@ impl Gatherer {
         }
         row.events += 1;
         row.last_ns = row.last_ns.max(event.time_ns);
+        if let Some(lists) = &mut self.lists {
+            lists.take(event);
+        }
         match event.kind {
             Kind::PageAlloc { pfn: PFN_NONE, order, .. } => {
                 self.ledger.counts.failed_events += 1;
@@ -128,7 +133,11 @@ pub(super) fn gather(
     mut progress: impl FnMut(&EventReader) -> bool,
 ) -> Result<Report, TraceError> {
     let mut reader = recording.events()?;
-    let mut gatherer = Gatherer { traced: Traced::of(recording), ..Gatherer::default() };
+    let mut gatherer = Gatherer {
+        traced: Traced::of(recording),
+        lists: ListsWalk::of(recording),
+        ..Gatherer::default()
+    };
     let mut block = Vec::new();
     let mut first_ns = None;
     while reader.read_block(&mut block)? {
@@ -159,6 +168,8 @@ pub(super) fn gather(
         failed_by_order: gatherer.failed.into_iter().collect(),
         contention: gatherer.waits.finish(),
         reconciled: reconcile::rows(recording, &gatherer.traced),
+        freed_unseen: None,
+        free_lists: None,
         window: Window::of(recording, first_ns, last_ns),
         backwards: reader.backwards(),
         unfinished_line: reader.unfinished(),
@@ -167,6 +178,11 @@ pub(super) fn gather(
         verdicts: Vec::new(),
     };
     put_damage(&mut report, recording, &reader, gatherer.ledger.orders_impossible);
+    if report.window.inside == Some(true) {
+        report.freed_unseen = gatherer.traced.freed_unseen(recording);
+        let lists = gatherer.lists.as_ref();
+        report.free_lists = lists.and_then(|walk| walk.finish(recording, &report));
+    }
     report.put_losses(reader.lost(), recording);
     report.verdicts = verdict::of(&report, recording);
     Ok(report)

@@ -2,13 +2,16 @@
 //!
 //! [`Report::of`] reads a recording once; [`Report::verdicts`] says what follows.
 
+mod between;
 mod gather;
+mod lists;
 mod pages;
 mod print;
 mod reconcile;
 mod verdict;
 
 pub use gather::Contention;
+pub use lists::{FreeListChange, FreeLists};
 pub use pages::PageCounts;
 pub use reconcile::{Reconciled, Window};
 pub use verdict::{Grade, Verdict};
@@ -84,6 +87,11 @@ pub struct Report {
     pub contention: Contention,
     /// Events against the kernel's own counters; empty without two snapshots of vmstat.
     pub reconciled: Vec<Reconciled>,
+    /// Pages that were freed without an event, by `pgfree`, whenever vmstat was looked at within
+    /// its readings; none where the times of these are not known, or not within the traced time.
+    pub freed_unseen: Option<u64>,
+    /// The free lists against the events; none where that cannot be told.
+    pub free_lists: Option<FreeLists>,
     /// Where the snapshots lie.
     pub window: Window,
     /// Events whose time is before that of the event before.

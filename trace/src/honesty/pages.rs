@@ -5,7 +5,7 @@ use std::collections::HashMap;
 /// Pages of a chunk of the ledger.
 const CHUNK_PAGES: u64 = 512;
 /// Largest order that a kernel allocates: 10, or 13 on arm64 with 64 KiB pages; damage says more.
-const ORDER_MAX: u8 = 18;
+pub(super) const ORDER_MAX: u8 = 18;
 
 /// Two bits a page, kept for the parts of memory that the recording touches.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Grade, Report};
+use super::{FreeListChange, Grade, Report};
 
 /// Widest line.
 const COLUMNS: usize = 100;
@@ -22,6 +22,12 @@ pub(super) fn number(value: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// A number with commas and, where it is below zero, a sign.
+pub(super) fn signed(value: i64) -> String {
+    let sign = if value < 0 { "-" } else { "" };
+    format!("{sign}{}", number(value.unsigned_abs()))
 }
 
 /// A share in per cent, as `0.12 %`.
@@ -44,6 +50,7 @@ pub(super) fn text(report: &Report) -> String {
     pages(report, &mut out);
     contention(report, &mut out);
     reconciled(report, &mut out);
+    free_lists(report, &mut out);
     damage(report, &mut out);
     verdicts(report, &mut out);
     out
@@ -205,8 +212,31 @@ fn reconciled(report: &Report, out: &mut String) {
             row.counter,
             number(row.counted),
             number(row.traced),
-            format!("{sign}{}", number(missing.unsigned_abs())),
+            signed(missing),
             format!("{sign}{}", per_cent(missing.unsigned_abs(), row.counted))
+        );
+    }
+}
+
+fn free_lists(report: &Report, out: &mut String) {
+    let Some(lists) = &report.free_lists else {
+        return;
+    };
+    let heads = ["free lists grew by", "by buddyinfo", "by the events", "without event"];
+    let _ = writeln!(out, "\n{:<24} {:>16} {:>16} {:>16}", heads[0], heads[1], heads[2], heads[3]);
+    for row in &lists.zones {
+        let FreeListChange { node, zone, .. } = row;
+        let label = match (node, zone) {
+            (Some(node), Some(zone)) => format!("node {node} {zone}"),
+            _ => "all zones".to_string(),
+        };
+        let label: String = label.chars().take(24).collect();
+        let _ = writeln!(
+            out,
+            "{label:<24} {:>16} {:>16} {:>16}",
+            signed(row.counted),
+            signed(row.traced),
+            signed(row.unseen())
         );
     }
 }

@@ -3,8 +3,9 @@
 //! `alloc_pages_bulk` emits no `mm_page_alloc`, though the frees of its pages are seen; compaction
 //! takes free pages without an event, too. `/proc/vmstat` counts all of them.
 
+use super::between::Between;
 use crate::recording::Recording;
-use crate::snapshot::VmStat;
+use crate::snapshot::{Snapshot, VmStat};
 
 /// One counter.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -70,6 +71,8 @@ pub(super) struct Traced {
     /// Allocated outside every known zone.
     elsewhere: u64,
     freed: u64,
+    /// The same between the two readings, as exact as their times allow.
+    freed_between: Option<Between>,
     from_ns: u64,
     to_ns: u64,
 }
@@ -81,10 +84,14 @@ impl Traced {
         let middle = |range: std::ops::RangeInclusive<u64>| {
             range.start() + (range.end() - range.start()) / 2
         };
-        if let Some(range) = recording.read_time("vmstat.before") {
+        let before = recording.read_time("vmstat.before");
+        let after = recording.read_time("vmstat.after");
+        let both = before.clone().zip(after.clone());
+        traced.freed_between = both.map(|(before, after)| Between::new(before, after));
+        if let Some(range) = before {
             traced.from_ns = middle(range);
         }
-        if let Some(range) = recording.read_time("vmstat.after") {
+        if let Some(range) = after {
             traced.to_ns = middle(range);
         }
         let zones = recording.before.as_ref().and_then(|before| before.zoneinfo.as_ref());
@@ -122,18 +129,30 @@ impl Traced {
     }
 
     pub(super) fn free(&mut self, time_ns: u64, order: u8) {
+        let pages = 1u64.checked_shl(u32::from(order)).unwrap_or(0);
         if self.within(time_ns) {
-            let pages = 1u64.checked_shl(u32::from(order)).unwrap_or(0);
             self.freed = self.freed.saturating_add(pages);
         }
+        if let Some(between) = &mut self.freed_between {
+            between.add(time_ns, i64::try_from(pages).unwrap_or(i64::MAX));
+        }
+    }
+
+    /// Pages that `pgfree` counts and no event shows, whenever it was looked at within a reading.
+    pub(super) fn freed_unseen(&self, recording: &Recording) -> Option<u64> {
+        let pgfree = |snapshot: &Option<Snapshot>| -> Option<u64> {
+            snapshot.as_ref()?.vmstat.as_ref()?.get("pgfree")
+        };
+        let counted = pgfree(&recording.after)?.wrapping_sub(pgfree(&recording.before)?) as i64;
+        let most = *self.freed_between.as_ref()?.range().end();
+        Some(u64::try_from(counted.saturating_sub(most)).unwrap_or(0))
     }
 }
 
 /// The rows; empty without two readings of vmstat.
 pub(super) fn rows(recording: &Recording, traced: &Traced) -> Vec<Reconciled> {
-    let stat = |snapshot: &Option<crate::snapshot::Snapshot>| -> Option<VmStat> {
-        snapshot.as_ref()?.vmstat.clone()
-    };
+    let stat =
+        |snapshot: &Option<Snapshot>| -> Option<VmStat> { snapshot.as_ref()?.vmstat.clone() };
     let (Some(before), Some(after)) = (stat(&recording.before), stat(&recording.after)) else {
         return Vec::new();
     };

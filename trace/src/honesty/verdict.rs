@@ -1,7 +1,7 @@
 //! From counts to sentences: what the recording can and cannot be used for.
 
-use super::Report;
 use super::print::{number, per_cent};
+use super::{FreeLists, Report};
 use crate::recording::Recording;
 
 /// How much a finding weighs.
@@ -39,6 +39,7 @@ pub(super) fn of(report: &Report, recording: &Recording) -> Vec<Verdict> {
     losses(report, &mut say);
     pages(report, &mut say);
     counters(report, &mut say);
+    unseen(report, &mut say);
     snapshots(report, recording, &mut say);
     verdicts
 }
@@ -153,6 +154,78 @@ fn counters(report: &Report, say: &mut impl FnMut(Grade, String)) {
             say(Grade::Care, text);
         }
     }
+}
+
+/// Pages without an event, to the page: even one is proof, where the relative figures round it off.
+fn unseen(report: &Report, say: &mut impl FnMut(Grade, String)) {
+    if report.lost() > 0 || report.lost_uncounted > 0 {
+        return;
+    }
+    if let Some(pages) = report.freed_unseen.filter(|pages| *pages > 0) {
+        let text = format!(
+            "{} freed without an event: some task's events are withheld from tracing, by the \
+             kernel or by a tracer's filter; {WITHHELD}",
+            number_were(pages)
+        );
+        say(Grade::Care, text);
+    }
+    let Some(lists) = &report.free_lists else {
+        return;
+    };
+    let (left, joined) = lists.unseen();
+    if left == 0 && joined == 0 {
+        let text = "the free lists changed by exactly what the events say";
+        say(Grade::Good, text.to_string());
+    }
+    for (pages, verb) in [(left, "left"), (joined, "joined")] {
+        if pages > 0 {
+            let what = if pages == 1 { "page" } else { "pages" };
+            let why = list_reason(lists, pages, verb == "left");
+            let pages = number(pages);
+            say(
+                Grade::Care,
+                format!("{pages} {what} {verb} the free lists without an event: {why}"),
+            );
+        }
+    }
+}
+
+/// What withheld events mean, and what to do.
+const WITHHELD: &str =
+    "the twin's figures of the CPU concerned may be off by that; where it matters, record again";
+/// Largest blocks that a kernel isolates at a time to report them (`PAGE_REPORTING_CAPACITY`).
+const REPORTED_BLOCKS_MAX: u64 = 32;
+
+fn number_were(pages: u64) -> String {
+    format!("{} {}", number(pages), if pages == 1 { "page was" } else { "pages were" })
+}
+
+/// Why pages may have left or joined the free lists unseen.
+fn list_reason(lists: &FreeLists, pages: u64, left: bool) -> String {
+    let largest = lists.largest_pages;
+    if largest > 1 && pages.is_multiple_of(largest) && pages / largest <= REPORTED_BLOCKS_MAX {
+        return format!(
+            "{} of the largest blocks, as free page reporting to a hypervisor takes up to \
+             {REPORTED_BLOCKS_MAX} of them for a moment; no CPU's list is concerned, but the twin \
+             begins or ends with other free blocks: turn reporting off, or record again",
+            pages / largest
+        );
+    }
+    if lists.compaction {
+        return "compaction worked meanwhile, which takes and keeps free pages in ways that no \
+                event tells; otherwise some task's events are withheld from tracing"
+            .to_string();
+    }
+    let how = if left {
+        "a CPU's list was refilled, or a block taken, by a task whose events are withheld from \
+         tracing (by the kernel or by a tracer's filter), or a hypervisor's agent (balloon, page \
+         reporting) took them"
+    } else {
+        "a CPU's list was drained by a task whose events are withheld from tracing (by the kernel \
+         or by a tracer's filter), a free found the list locked and passed it by, or a \
+         hypervisor's agent (balloon, page reporting) gave them back"
+    };
+    format!("{how}; {WITHHELD}")
 }
 
 fn snapshots(report: &Report, recording: &Recording, say: &mut impl FnMut(Grade, String)) {
