@@ -168,3 +168,38 @@ fn an_isolated_pageblock_empties_while_cpus_work() {
         assert_eq!(isolated, 8, "{policy}: pages out of service");
     });
 }
+
+/// A pageblock changes its type again and again while CPUs allocate and free in it: where lists and
+/// types must agree they do, whenever a free read the type before it had the lock.
+#[test]
+fn a_pageblock_changes_its_type_while_cpus_free() {
+    sample(settings::seed(), settings::schedules(SCHEDULES / 3), || {
+        let mut rng = Rng::with_seed(shuttle::rand::thread_rng().next_u64());
+        let (allocator, layout, policy) = build(&mut rng);
+        let pool = Pool::default();
+        let mut jobs: Vec<Job<Shuttle>> = (1..CPUS)
+            .map(|_| {
+                let (pool, rng) = (Arc::clone(&pool), rng.fork());
+                let job: Job<Shuttle> = Box::new(move |a| work(a, &pool, rng));
+                job
+            })
+            .collect();
+        jobs.insert(
+            0,
+            Box::new(|a| {
+                let types =
+                    [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
+                for at in 0..24 {
+                    a.set_pageblock_type(Pfn(8 * (at % 8)), types[at as usize % 3]);
+                }
+            }),
+        );
+        RandomOrder::together(&allocator, jobs);
+        let mut model = Model::new(&layout, policy.policy);
+        model.has_scars.fill(true);
+        for (pfn, request) in pool.lock().expect("no panic").drain(..) {
+            model.hold(pfn, &request);
+        }
+        walk::everything(&model, &allocator);
+    });
+}

@@ -129,7 +129,8 @@ impl<P: Platform> Allocator<P> {
         self.with_zone(zone, cpu, Site::DirectFree, |held| {
             let page = self.zone(zone).page(pfn.0);
             self.expect_kind(self.zone(zone), page, PageKind::Allocated);
-            match self.policy.has_hygiene() && order >= self.shape.pageblock_order {
+            // `t` was read before the lock: the pageblock may have changed its type since.
+            match self.policy.has_hygiene() {
                 true => self.give_back_split(held, pfn.0, order, Hint::None),
                 false => self.give_back(held, pfn.0, order, t, Hint::None),
             }
