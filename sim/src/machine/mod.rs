@@ -1,0 +1,1 @@
+//! What a modelled machine is: the figures of its file, checked.
