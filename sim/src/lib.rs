@@ -2,4 +2,14 @@
 //!
 //! [`machine`] reads what a machine is from its file.
 
+pub mod costs;
+pub mod layout;
+pub mod lock;
 pub mod machine;
+pub mod memory;
+pub mod platform;
+pub mod stats;
+pub mod tables;
+pub mod tags;
+pub mod window;
+pub mod world;

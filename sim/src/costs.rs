@@ -1,0 +1,114 @@
+//! What the engine needs to know of a machine, as plain whole numbers.
+
+use crate::tags;
+use crate::window;
+
+/// Figures of a machine. Times are picoseconds.
+#[derive(Clone, Debug)]
+pub struct Costs {
+    /// Sockets; each is a node.
+    pub sockets: usize,
+    /// Cores of a socket.
+    pub cores_per_socket: usize,
+    /// Threads of a core.
+    pub threads_per_core: usize,
+    /// Window of a thread.
+    pub window: window::Shape,
+    /// Time of an instruction while the sibling thread works too, in thousandths of the time alone.
+    pub smt_slower: u64,
+    /// First-level data cache of a core.
+    pub l1: tags::Shape,
+    /// Second-level cache of a core.
+    pub l2: tags::Shape,
+    /// Last-level cache of a socket.
+    pub llc: tags::Shape,
+    /// The last-level cache holds whatever the caches above it hold.
+    pub llc_inclusive: bool,
+    /// The second-level cache fetches the other half of 128 bytes too.
+    pub adjacent_line: bool,
+    /// A line in the first-level cache.
+    pub l1_ps: u64,
+    /// In the second.
+    pub l2_ps: u64,
+    /// In the last.
+    pub llc_ps: u64,
+    /// From memory, by socket that asks and home socket.
+    pub dram_ps: Vec<Vec<u64>>,
+    /// Written by another core of the socket.
+    pub dirty_socket_ps: u64,
+    /// Written by a core of another socket, by socket that asks and socket that wrote: its home is
+    /// the socket that wrote.
+    pub dirty_home_writer_ps: Vec<Vec<u64>>,
+    /// The same, its home being elsewhere.
+    pub dirty_home_reader_ps: Vec<Vec<u64>>,
+    /// What a locked instruction takes on a line that the core owns.
+    pub atomic_ps: u64,
+    /// Latency of memory under load: bytes a microsecond of one socket, and the latency there; by
+    /// load, the first being idle.
+    pub loaded: Vec<(u64, u64)>,
+}
+
+impl Costs {
+    /// Hardware threads.
+    #[must_use]
+    pub fn cpus(&self) -> usize {
+        self.sockets * self.cores_per_socket * self.threads_per_core
+    }
+
+    /// Cores of all sockets.
+    #[must_use]
+    pub fn cores(&self) -> usize {
+        self.sockets * self.cores_per_socket
+    }
+
+    /// Core of a CPU: first threads first, socket by socket, then their siblings.
+    #[must_use]
+    pub fn core_of(&self, cpu: usize) -> usize {
+        cpu % self.cores()
+    }
+
+    /// Socket of a core.
+    #[must_use]
+    pub fn socket_of(&self, core: usize) -> usize {
+        core / self.cores_per_socket
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A small machine with round figures, for tests.
+    pub(crate) fn round(sockets: usize, cores_per_socket: usize) -> Costs {
+        let far = |near: u64, far: u64| {
+            let row = |a| (0..sockets).map(|b| if a == b { near } else { far }).collect();
+            (0..sockets).map(row).collect::<Vec<Vec<u64>>>()
+        };
+        Costs {
+            sockets,
+            cores_per_socket,
+            threads_per_core: 1,
+            window: window::Shape {
+                instruction_fs: 200_000,
+                reorder: 224,
+                fill_buffers: 10,
+                store_buffer: 56,
+            },
+            smt_slower: 1000,
+            l1: tags::Shape { sets: 64, ways: 8 },
+            l2: tags::Shape { sets: 1024, ways: 16 },
+            llc: tags::Shape { sets: 4096, ways: 16 },
+            llc_inclusive: false,
+            adjacent_line: false,
+            l1_ps: 1_000,
+            l2_ps: 5_000,
+            llc_ps: 20_000,
+            dram_ps: far(80_000, 140_000),
+            dirty_socket_ps: 50_000,
+            dirty_home_writer_ps: far(50_000, 110_000),
+            dirty_home_reader_ps: far(50_000, 170_000),
+            atomic_ps: 6_000,
+            loaded: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Queued spin locks in virtual time, as the kernel has them.
+//!
+//! The lock is one word. Whoever finds it taken first spins on the word itself (the pending bit);
+//! others queue and spin on a word of their own, so that only the head of the queue looks at the
+//! lock. Leaving is a plain store: the head sees it after a transfer of the line, and takes the
+//! lock by writing it, after another. These are the same accesses to lines as all others.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use pageyard::platform::{Field, Locks, Site, TableId, TableSpec};
+
+use crate::memory::{Line, Use};
+use crate::stats::LockAt;
+use crate::world::World;
+
+#[derive(Debug, Default)]
+struct Lock {
+    is_held: bool,
+    waiting: VecDeque<usize>,
+}
+
+/// A lock of the workload or one of the allocator's.
+fn with<R>(
+    world: &World,
+    lock: &RefCell<Lock>,
+    line: Line,
+    at: LockAt,
+    f: impl FnOnce() -> R,
+) -> R {
+    if !world.is_charging() {
+        assert!(!lock.borrow().is_held, "set-up takes no lock twice");
+        return f();
+    }
+    world.sync();
+    let asked = world.now();
+    world.locked(line);
+    hold(world, lock, line, at, asked, f)
+}
+
+fn hold<R>(
+    world: &World,
+    lock: &RefCell<Lock>,
+    line: Line,
+    at: LockAt,
+    asked: u64,
+    f: impl FnOnce() -> R,
+) -> R {
+    let waits = {
+        let mut lock = lock.borrow_mut();
+        let waits = lock.is_held;
+        match waits {
+            true => lock.waiting.push_back(world.cpu()),
+            false => lock.is_held = true,
+        }
+        waits
+    };
+    if waits {
+        world.park();
+    }
+    let entered = world.now();
+    let result = f();
+    world.sync();
+    let left = leave(world, lock, line);
+    world.count_lock(at, waits.then(|| entered - asked), left - entered);
+    result
+}
+
+/// Leaves, and hands over to the head of the queue. Returns when others can see it.
+fn leave(world: &World, lock: &RefCell<Lock>, line: Line) -> u64 {
+    let left = world.publish(line);
+    let mut lock = lock.borrow_mut();
+    match lock.waiting.pop_front() {
+        Some(next) => {
+            let sees = left + world.seen_by(next, line, Use::Read, left);
+            let takes = sees + world.seen_by(next, line, Use::Write, sees);
+            // The new head of the queue begins to look at the lock word.
+            if let Some(&head) = lock.waiting.front() {
+                world.seen_by(head, line, Use::Read, takes);
+            }
+            world.wake(next, takes);
+        }
+        None => lock.is_held = false,
+    }
+    left
+}
+
+/// A table of locks of the allocator.
+pub struct SimLocks {
+    world: Rc<World>,
+    locks: Box<[RefCell<Lock>]>,
+    id: TableId,
+}
+
+impl SimLocks {
+    /// Free locks.
+    #[must_use]
+    pub fn new(world: Rc<World>, spec: TableSpec) -> SimLocks {
+        let locks = (0..spec.records).map(|_| RefCell::default()).collect();
+        SimLocks { world, locks, id: spec.id }
+    }
+
+    fn line(&self, index: usize) -> Line {
+        self.world.layout.line(self.id, index, Field(0))
+    }
+
+    fn at(&self, site: Site) -> LockAt {
+        match self.id {
+            TableId::ZoneLocks => LockAt::Zone(site),
+            _ => LockAt::Pcp(site),
+        }
+    }
+}
+
+impl Locks for SimLocks {
+    fn with<R>(&self, index: usize, site: Site, f: impl FnOnce() -> R) -> R {
+        with(&self.world, &self.locks[index], self.line(index), self.at(site), f)
+    }
+
+    fn try_with<R>(&self, index: usize, site: Site, f: impl FnOnce() -> R) -> Option<R> {
+        if !self.world.is_charging() {
+            return Some(f());
+        }
+        self.world.sync();
+        let asked = self.world.now();
+        self.world.locked(self.line(index));
+        if self.locks[index].borrow().is_held {
+            return None;
+        }
+        Some(hold(&self.world, &self.locks[index], self.line(index), self.at(site), asked, f))
+    }
+}
+
+/// A lock of the workload.
+pub struct WorkLock {
+    world: Rc<World>,
+    lock: RefCell<Lock>,
+    line: Line,
+    name: &'static str,
+}
+
+impl WorkLock {
+    /// A free lock on a line.
+    #[must_use]
+    pub fn new(world: &Rc<World>, line: Line, name: &'static str) -> WorkLock {
+        WorkLock { world: Rc::clone(world), lock: RefCell::default(), line, name }
+    }
+
+    /// Waits for the lock, runs `f` while holding it.
+    pub fn with<R>(&self, f: impl FnOnce() -> R) -> R {
+        with(&self.world, &self.lock, self.line, LockAt::Workload(self.name), f)
+    }
+}

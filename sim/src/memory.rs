@@ -1,0 +1,408 @@
+//! Where every line is, and what it costs to reach it.
+//!
+//! A directory knows for each line the core that wrote it last, the cores that may have a copy and
+//! the socket that it comes from. Tags know what the caches of cores and sockets have room for; a
+//! line that had to go is asked for again. Contents of pages have no directory entry: they are
+//! many, and nobody shares them at one time.
+
+use crate::costs::Costs;
+use crate::tags::Tags;
+
+/// A line of 64 bytes. Numbers are given out by the layout; contents of pages have the top bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Line(pub u64);
+
+const CONTENT: u64 = 1 << 63;
+/// Lines of a page.
+pub const PAGE_LINES: u64 = 64;
+const CHUNK: usize = 256;
+/// Load of memory is taken over so many picoseconds.
+const LOAD_WINDOW_PS: u64 = 2_000_000;
+
+/// What is done to a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Read.
+    Read,
+    /// Written, or read to be written.
+    Write,
+}
+
+/// Where a line was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// First-level cache.
+    L1,
+    /// Second-level cache.
+    L2,
+    /// Last-level cache of the socket.
+    Llc,
+    /// Memory of the own socket.
+    Dram,
+    /// Memory of another socket.
+    FarDram,
+    /// Written by, or to be taken from, another core of the socket.
+    Core,
+    /// The same in another socket.
+    FarCore,
+}
+
+impl Source {
+    /// All, nearest first.
+    pub const ALL: [Source; 7] = [
+        Source::L1,
+        Source::L2,
+        Source::Llc,
+        Source::Dram,
+        Source::FarDram,
+        Source::Core,
+        Source::FarCore,
+    ];
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    /// Cores that may have a copy.
+    cores: u128,
+    /// Core + 1 that wrote last and has the only copy.
+    owner: u16,
+    home: u8,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    window: u64,
+    bytes: u64,
+    before: u64,
+}
+
+/// The caches and the memory of a machine.
+pub struct Memory {
+    costs: Costs,
+    l1: Vec<Tags>,
+    l2: Vec<Tags>,
+    llc: Vec<Tags>,
+    directory: Vec<Option<Box<[State; CHUNK]>>>,
+    home_of: Box<dyn Fn(u64) -> u8>,
+    load: Vec<Load>,
+}
+
+impl Memory {
+    /// Empty caches over `lines` lines with a directory entry; `home_of` says which socket a line's
+    /// memory belongs to (contents: by page).
+    #[must_use]
+    pub fn new(costs: &Costs, lines: u64, home_of: Box<dyn Fn(u64) -> u8>) -> Memory {
+        let (cores, sockets) = (costs.cores(), costs.sockets);
+        assert!(cores <= 128, "a machine has at most 128 cores");
+        let mut directory = Vec::new();
+        directory.resize_with((lines as usize).div_ceil(CHUNK), || None);
+        Memory {
+            costs: costs.clone(),
+            l1: vec![Tags::new(costs.l1); cores],
+            l2: vec![Tags::new(costs.l2); cores],
+            llc: vec![Tags::new(costs.llc); sockets],
+            directory,
+            home_of,
+            load: vec![Load::default(); sockets],
+        }
+    }
+
+    fn state(&mut self, line: u64) -> &mut State {
+        let chunk = &mut self.directory[line as usize / CHUNK];
+        let states = chunk.get_or_insert_with(|| {
+            let first = line - line % CHUNK as u64;
+            let mut states = Box::new([State::default(); CHUNK]);
+            for (at, state) in states.iter_mut().enumerate() {
+                state.home = (self.home_of)(first + at as u64);
+            }
+            states
+        });
+        &mut states[line as usize % CHUNK]
+    }
+
+    /// Uses a line on a core at a time: where it was, and after how long it is there, picoseconds.
+    pub fn access(&mut self, core: usize, line: Line, how: Use, now: u64) -> (Source, u64) {
+        let line = line.0;
+        debug_assert!(line & CONTENT == 0);
+        let bit = 1u128 << core;
+        let state = *self.state(line);
+        let has = state.cores & bit != 0;
+        let owns = usize::from(state.owner) == core + 1;
+        if has && (owns || how == Use::Read) {
+            return self.own_copy(core, line, now);
+        }
+        let (source, latency) = match how {
+            Use::Read => self.fetch(core, line, state, now),
+            Use::Write => self.take(core, line, state, now),
+        };
+        self.fill(core, line);
+        let others = self.state(line);
+        match how {
+            Use::Read => (others.cores, others.owner) = (others.cores | bit, 0),
+            Use::Write => (others.cores, others.owner) = (bit, core as u16 + 1),
+        }
+        if self.costs.adjacent_line && matches!(source, Source::Dram | Source::FarDram) {
+            self.fetch_pair(core, line ^ 1, now);
+        }
+        (source, latency)
+    }
+
+    fn own_copy(&mut self, core: usize, line: u64, now: u64) -> (Source, u64) {
+        if self.l1[core].touch(line) {
+            return (Source::L1, self.costs.l1_ps);
+        }
+        if self.l2[core].touch(line) {
+            self.l1[core].insert(line);
+            return (Source::L2, self.costs.l2_ps);
+        }
+        // The directory says more than the tags remember: contents pushed it out.
+        let state = *self.state(line);
+        let found = self.below(core, line, state.home, now);
+        self.fill(core, line);
+        found
+    }
+
+    /// From the last-level cache of the socket, else from memory.
+    fn below(&mut self, core: usize, line: u64, home: u8, now: u64) -> (Source, u64) {
+        let socket = self.costs.socket_of(core);
+        if self.llc[socket].touch(line) {
+            return (Source::Llc, self.costs.llc_ps);
+        }
+        if self.costs.llc_inclusive {
+            self.llc[socket].insert(line);
+        }
+        self.from_memory(socket, usize::from(home), now)
+    }
+
+    fn from_memory(&mut self, socket: usize, home: usize, now: u64) -> (Source, u64) {
+        let idle = self.costs.dram_ps[socket][home];
+        let latency = idle + self.loaded(home, now);
+        self.transfer(home, now, 64);
+        (if socket == home { Source::Dram } else { Source::FarDram }, latency)
+    }
+
+    /// Reads a line that this core has no copy of.
+    fn fetch(&mut self, core: usize, line: u64, state: State, now: u64) -> (Source, u64) {
+        let socket = self.costs.socket_of(core);
+        if let Some(owner) = usize::from(state.owner).checked_sub(1).filter(|&owner| owner != core)
+        {
+            let theirs = self.costs.socket_of(owner);
+            // What was written goes to the last-level cache of whoever wrote and whoever reads.
+            self.llc[theirs].insert(line);
+            self.llc[socket].insert(line);
+            return self.from_core(socket, theirs, usize::from(state.home));
+        }
+        let in_socket = self.cores_of(socket);
+        if state.cores & in_socket != 0 && !self.llc[socket].touch(line) {
+            // Another core of the socket has it clean, and the snoop filter knows.
+            return (Source::Llc, self.costs.llc_ps);
+        }
+        self.below(core, line, state.home, now)
+    }
+
+    /// Makes a line this core's alone.
+    fn take(&mut self, core: usize, line: u64, state: State, now: u64) -> (Source, u64) {
+        let bit = 1u128 << core;
+        let socket = self.costs.socket_of(core);
+        let has = state.cores & bit != 0;
+        let fetched =
+            if has { self.own_copy(core, line, now) } else { self.fetch(core, line, state, now) };
+        let others = state.cores & !bit;
+        if others == 0 || matches!(fetched.0, Source::Core | Source::FarCore) {
+            return fetched;
+        }
+        let far = others & !self.cores_of(socket);
+        let told = match far {
+            0 => (Source::Core, self.costs.dirty_socket_ps),
+            _ => {
+                let theirs = self.costs.socket_of(127 - far.leading_zeros() as usize);
+                self.from_core(socket, theirs, usize::from(state.home))
+            }
+        };
+        if told.1 > fetched.1 { told } else { fetched }
+    }
+
+    fn from_core(&self, socket: usize, theirs: usize, home: usize) -> (Source, u64) {
+        if socket == theirs {
+            return (Source::Core, self.costs.dirty_socket_ps);
+        }
+        let by_home = match home == theirs {
+            true => &self.costs.dirty_home_writer_ps,
+            false => &self.costs.dirty_home_reader_ps,
+        };
+        (Source::FarCore, by_home[socket][theirs])
+    }
+
+    fn cores_of(&self, socket: usize) -> u128 {
+        let per = self.costs.cores_per_socket;
+        let ones = if per == 128 { u128::MAX } else { (1u128 << per) - 1 };
+        ones << (socket * per)
+    }
+
+    /// Puts a line into a core's caches; what has to go from the second level goes to the last.
+    fn fill(&mut self, core: usize, line: u64) {
+        self.l1[core].insert(line);
+        if let Some(gone) = self.l2[core].insert(line) {
+            self.evict(core, gone);
+        }
+    }
+
+    fn evict(&mut self, core: usize, gone: u64) {
+        let socket = self.costs.socket_of(core);
+        self.llc[socket].insert(gone);
+        if gone & CONTENT != 0 {
+            return;
+        }
+        let state = self.state(gone);
+        state.cores &= !(1u128 << core);
+        if usize::from(state.owner) == core + 1 {
+            state.owner = 0;
+        }
+    }
+
+    /// The other half of 128 bytes comes along, if nobody is writing it.
+    fn fetch_pair(&mut self, core: usize, line: u64, now: u64) {
+        if line as usize / CHUNK >= self.directory.len() {
+            return;
+        }
+        let state = *self.state(line);
+        let bit = 1u128 << core;
+        if state.owner != 0 || state.cores & bit != 0 {
+            return;
+        }
+        let socket = self.costs.socket_of(core);
+        if !self.llc[socket].touch(line) {
+            self.transfer(usize::from(state.home), now, 64);
+        }
+        if let Some(gone) = self.l2[core].insert(line) {
+            self.evict(core, gone);
+        }
+        self.state(line).cores |= bit;
+    }
+
+    /// Reads or writes all of a page's contents: how many of its lines came from where.
+    pub fn touch_contents(&mut self, core: usize, page: u64, home: u8, now: u64) -> Touched {
+        let socket = self.costs.socket_of(core);
+        let mut touched = Touched::default();
+        for line in page * PAGE_LINES..(page + 1) * PAGE_LINES {
+            let line = line | CONTENT;
+            if self.l2[core].touch(line) {
+                touched.l2 += 1;
+                continue;
+            }
+            let far = (0..self.costs.sockets).find(|&s| s != socket && self.llc[s].touch(line));
+            if self.llc[socket].touch(line) {
+                touched.llc += 1;
+            } else if far.is_some() {
+                touched.far += 1;
+            } else {
+                touched.memory += 1;
+            }
+            if let Some(gone) = self.l2[core].insert(line) {
+                self.evict(core, gone);
+            }
+        }
+        let bytes = 64 * touched.memory;
+        touched.memory_ps =
+            self.costs.dram_ps[socket][usize::from(home)] + self.loaded(usize::from(home), now);
+        self.transfer(usize::from(home), now, bytes);
+        touched
+    }
+
+    fn transfer(&mut self, home: usize, now: u64, bytes: u64) {
+        let load = &mut self.load[home];
+        let window = now / LOAD_WINDOW_PS;
+        if window > load.window {
+            load.before = if window == load.window + 1 { load.bytes } else { 0 };
+            (load.window, load.bytes) = (window, 0);
+        }
+        load.bytes += bytes;
+    }
+
+    /// What the load of a socket's memory adds to its latency.
+    fn loaded(&self, home: usize, now: u64) -> u64 {
+        let load = &self.load[home];
+        let stale = now / LOAD_WINDOW_PS > load.window + 1;
+        let per_us = if stale { 0 } else { load.before * 1_000_000 / LOAD_WINDOW_PS };
+        let points = &self.costs.loaded;
+        let Some(&(_, idle)) = points.first() else {
+            return 0;
+        };
+        let after = points.partition_point(|&(bytes, _)| bytes <= per_us);
+        let latency = match (after.checked_sub(1).map(|at| points[at]), points.get(after)) {
+            (Some((x0, y0)), Some(&(x1, y1))) => y0 + (y1 - y0) * (per_us - x0) / (x1 - x0).max(1),
+            (Some((_, y)), None) => y,
+            _ => idle,
+        };
+        latency.saturating_sub(idle)
+    }
+}
+
+/// Where the lines of a page's contents came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// Lines from the core's own caches.
+    pub l2: u64,
+    /// From the socket's last-level cache.
+    pub llc: u64,
+    /// From another socket's.
+    pub far: u64,
+    /// From memory.
+    pub memory: u64,
+    /// Latency of memory at that moment, picoseconds.
+    pub memory_ps: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::costs::tests::round;
+
+    fn machine() -> Memory {
+        Memory::new(&round(2, 4), 1 << 20, Box::new(|line| u8::from(line >= 1 << 19)))
+    }
+
+    #[test]
+    fn a_line_costs_what_its_place_costs() {
+        let mut m = machine();
+        let line = Line(5);
+        assert_eq!(m.access(0, line, Use::Read, 0), (Source::Dram, 80_000));
+        assert_eq!(m.access(0, line, Use::Read, 0), (Source::L1, 1_000));
+        assert_eq!(m.access(1, line, Use::Read, 0), (Source::Llc, 20_000));
+        assert_eq!(m.access(4, line, Use::Read, 0), (Source::FarDram, 140_000));
+        // Every other copy must go: the far one takes longest.
+        assert_eq!(m.access(0, line, Use::Write, 0), (Source::FarCore, 170_000));
+        assert_eq!(m.access(0, line, Use::Write, 0), (Source::L1, 1_000));
+        assert_eq!(m.access(1, line, Use::Read, 0), (Source::Core, 50_000));
+        assert_eq!(m.access(1, line, Use::Write, 0), (Source::Core, 50_000));
+        assert_eq!(m.access(5, line, Use::Write, 0), (Source::FarCore, 110_000));
+        let far = Line((1 << 19) + 3);
+        assert_eq!(m.access(0, far, Use::Write, 0), (Source::FarDram, 140_000));
+        assert_eq!(m.access(5, far, Use::Read, 0), (Source::FarCore, 170_000));
+    }
+
+    #[test]
+    fn what_no_longer_fits_is_fetched_again() {
+        let mut m = machine();
+        for line in 0..40_000 {
+            m.access(0, Line(line), Use::Write, 0);
+        }
+        assert_eq!(m.access(0, Line(39_999), Use::Read, 0).0, Source::L1);
+        assert_eq!(m.access(0, Line(39_000), Use::Read, 0).0, Source::L2);
+        assert_eq!(m.access(0, Line(5), Use::Read, 0).0, Source::Llc);
+    }
+
+    #[test]
+    fn contents_push_out_records() {
+        let mut m = machine();
+        m.access(0, Line(7), Use::Write, 0);
+        let first = m.touch_contents(0, 0, 0, 0);
+        assert_eq!((first.memory, first.l2), (64, 0));
+        assert_eq!(m.touch_contents(0, 0, 0, 0).l2, 64);
+        for page in 1..=512 {
+            m.touch_contents(0, page, 0, 0);
+        }
+        assert_eq!(m.access(0, Line(7), Use::Read, 0).0, Source::Llc);
+        assert_eq!(m.touch_contents(0, 0, 0, 0).llc, 64);
+    }
+}

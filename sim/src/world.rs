@@ -1,0 +1,332 @@
+//! Virtual CPUs and the order in which they run.
+//!
+//! Each CPU is a coroutine with a clock of its own. The one with the least time runs; ties go to
+//! the lower number. A CPU gives way only where others could see it: before it takes or leaves a
+//! lock and before it uses a word that CPUs race on. It may be suspended inside a lock's closure,
+//! so whoever wants that lock then waits in the lock's queue, without any clock running on.
+
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+
+use crate::costs::Costs;
+use crate::layout::{Layout, Structure};
+use crate::memory::{Line, Memory, Source, Touched, Use};
+use crate::stats::{LockAt, LockTime, Stats};
+use crate::window::Window;
+
+/// Instructions that stand behind one access to a table: those of the allocator's body, divided by
+/// its accesses (docs/METHODOLOGY.md says how it is measured).
+pub const INSTRUCTIONS_PER_ACCESS: u64 = 6;
+/// Bytes of a virtual CPU's stack.
+const STACK_BYTES: usize = 128 << 10;
+
+struct Cpu {
+    window: Window,
+    /// Lines that were prefetched and are not here yet, with the time they will be.
+    coming: Vec<(Line, u64)>,
+    /// Waits in a lock's queue or has ended: its sibling has the core to itself.
+    is_idle: bool,
+}
+
+/// A modelled machine at work.
+pub struct World {
+    /// Figures of the machine.
+    pub costs: Costs,
+    /// Lines of the tables.
+    pub layout: Layout,
+    memory: RefCell<Memory>,
+    cpus: RefCell<Vec<Cpu>>,
+    running: Cell<usize>,
+    ready: RefCell<BinaryHeap<Reverse<(u64, usize)>>>,
+    yielders: RefCell<Vec<*const Yielder<(), ()>>>,
+    is_charging: Cell<bool>,
+    stats: RefCell<Stats>,
+}
+
+/// What a virtual CPU runs.
+pub type Job = Box<dyn FnOnce()>;
+
+impl World {
+    /// A machine at time 0 with empty caches. Nothing costs anything until [`World::run`].
+    #[must_use]
+    pub fn new(costs: Costs, layout: Layout) -> Rc<World> {
+        let homes = layout.clone();
+        let memory = Memory::new(&costs, layout.lines(), Box::new(move |line| homes.home(line)));
+        let cpu = |_| Cpu { window: Window::new(costs.window), coming: Vec::new(), is_idle: true };
+        let cpus: Vec<Cpu> = (0..costs.cpus()).map(cpu).collect();
+        Rc::new(World {
+            memory: RefCell::new(memory),
+            yielders: RefCell::new(vec![std::ptr::null(); cpus.len()]),
+            cpus: RefCell::new(cpus),
+            running: Cell::new(0),
+            ready: RefCell::new(BinaryHeap::new()),
+            is_charging: Cell::new(false),
+            stats: RefCell::new(Stats::default()),
+            costs,
+            layout,
+        })
+    }
+
+    /// The CPU that runs.
+    #[must_use]
+    pub fn cpu(&self) -> usize {
+        self.running.get()
+    }
+
+    /// Lets set-up work as a CPU, at no cost.
+    pub fn set_up_as(&self, cpu: usize) {
+        self.running.set(cpu);
+    }
+
+    /// Time of the CPU that runs, picoseconds.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.cpus.borrow()[self.cpu()].window.now()
+    }
+
+    /// What was counted since the last reset.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.stats.borrow().clone()
+    }
+
+    /// Forgets what was counted; clocks and caches stay.
+    pub fn reset_stats(&self) {
+        *self.stats.borrow_mut() = Stats::default();
+    }
+
+    /// Runs one job on each of the first CPUs until all have ended.
+    pub fn run(self: &Rc<World>, jobs: Vec<Job>) {
+        assert!(jobs.len() <= self.costs.cpus(), "more jobs than CPUs");
+        let mut coroutines = Vec::with_capacity(jobs.len());
+        for (cpu, job) in jobs.into_iter().enumerate() {
+            let stack = DefaultStack::new(STACK_BYTES).expect("memory for the stacks");
+            let world = Rc::clone(self);
+            coroutines.push(Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
+                world.yielders.borrow_mut()[cpu] = yielder;
+                job();
+            }));
+            let start = self.cpus.borrow()[cpu].window.now();
+            self.cpus.borrow_mut()[cpu].is_idle = false;
+            self.ready.borrow_mut().push(Reverse((start, cpu)));
+        }
+        self.is_charging.set(true);
+        let mut left = coroutines.len();
+        while left > 0 {
+            let next = self.ready.borrow_mut().pop();
+            let Reverse((_, cpu)) = next.expect("some CPU can run: a lock is never lost");
+            self.running.set(cpu);
+            if let CoroutineResult::Return(()) = coroutines[cpu].resume(()) {
+                self.cpus.borrow_mut()[cpu].is_idle = true;
+                left -= 1;
+            }
+        }
+        self.is_charging.set(false);
+    }
+
+    fn suspend(&self) {
+        let yielder = self.yielders.borrow()[self.cpu()];
+        // SAFETY: the pointer was stored by this CPU's coroutine when it began. Its yielder lives as
+        // long as the coroutine's body, which is running now and calls this; only it reads the entry.
+        unsafe { (*yielder).suspend(()) }
+    }
+
+    /// Gives way to every CPU whose time is less.
+    pub fn sync(&self) {
+        if !self.is_charging.get() {
+            return;
+        }
+        let me = (self.now(), self.cpu());
+        let is_first = self.ready.borrow().peek().is_none_or(|&Reverse(other)| me < other);
+        if !is_first {
+            self.ready.borrow_mut().push(Reverse(me));
+            self.suspend();
+        }
+    }
+
+    /// Waits, off the ready queue, until somebody calls [`World::wake`].
+    pub fn park(&self) {
+        let cpu = self.cpu();
+        self.cpus.borrow_mut()[cpu].is_idle = true;
+        self.suspend();
+        self.cpus.borrow_mut()[cpu].is_idle = false;
+    }
+
+    /// Lets a parked CPU go on at a time.
+    pub fn wake(&self, cpu: usize, time: u64) {
+        let now = {
+            let window = &mut self.cpus.borrow_mut()[cpu].window;
+            window.wait_until(time);
+            window.now()
+        };
+        self.ready.borrow_mut().push(Reverse((now, cpu)));
+    }
+
+    /// Whether time passes; set-up is free.
+    #[must_use]
+    pub fn is_charging(&self) -> bool {
+        self.is_charging.get()
+    }
+
+    fn slower(&self, cpus: &[Cpu], cpu: usize) -> u64 {
+        if self.costs.threads_per_core == 1 {
+            return 1000;
+        }
+        let (cores, all) = (self.costs.cores(), cpus.len());
+        let sibling = (cpu + cores) % all;
+        if cpus[sibling].is_idle { 1000 } else { self.costs.smt_slower }
+    }
+
+    /// Executes instructions on the CPU that runs.
+    pub fn execute(&self, instructions: u64) {
+        if self.is_charging.get() {
+            let mut cpus = self.cpus.borrow_mut();
+            let slower = self.slower(&cpus, self.cpu());
+            cpus[self.cpu()].window.execute(instructions, slower);
+        }
+    }
+
+    /// Spends time that is no instruction's: a think time.
+    pub fn spend(&self, ps: u64) {
+        if self.is_charging.get() {
+            let window = &mut self.cpus.borrow_mut()[self.cpu()].window;
+            window.wait_until(window.now() + ps);
+        }
+    }
+
+    fn reach(&self, cpu: usize, line: Line, how: Use, now: u64) -> (Source, u64) {
+        let core = self.costs.core_of(cpu);
+        let found = self.memory.borrow_mut().access(core, line, how, now);
+        let mut stats = self.stats.borrow_mut();
+        stats.events += 1;
+        *stats.lines.entry((self.layout.structure(line), found.0)).or_default() += 1;
+        found
+    }
+
+    /// Reads a line.
+    pub fn read(&self, line: Line) {
+        self.use_line(line, Use::Read);
+    }
+
+    /// Writes a line.
+    pub fn write(&self, line: Line) {
+        self.use_line(line, Use::Write);
+    }
+
+    fn use_line(&self, line: Line, how: Use) {
+        if !self.is_charging.get() {
+            return;
+        }
+        self.execute(INSTRUCTIONS_PER_ACCESS);
+        let cpu = self.cpu();
+        let (source, latency) = self.reach(cpu, line, how, self.now());
+        let cpu = &mut self.cpus.borrow_mut()[cpu];
+        let now = cpu.window.now();
+        let window = &mut cpu.window;
+        let coming = cpu.coming.iter().position(|&(coming, _)| coming == line);
+        if let Some((_, done)) = coming.map(|at| cpu.coming.swap_remove(at))
+            && done > now
+        {
+            window.load(done - now);
+        }
+        match (how, source) {
+            (_, Source::L1) => {}
+            (Use::Read, _) => window.load(latency),
+            (Use::Write, _) => window.store(latency),
+        }
+    }
+
+    /// Brings a line near without waiting for it.
+    pub fn prefetch(&self, line: Line) {
+        if self.is_charging.get() {
+            self.execute(2);
+            let cpu = self.cpu();
+            let (source, latency) = self.reach(cpu, line, Use::Read, self.now());
+            if source != Source::L1 {
+                let cpu = &mut self.cpus.borrow_mut()[cpu];
+                cpu.window.prefetch(latency);
+                let now = cpu.window.now();
+                cpu.coming.retain(|&(_, done)| done > now);
+                cpu.coming.push((line, now + latency));
+            }
+        }
+    }
+
+    /// A locked instruction on a line: everything before it is done first.
+    pub fn locked(&self, line: Line) {
+        if !self.is_charging.get() {
+            return;
+        }
+        self.execute(INSTRUCTIONS_PER_ACCESS);
+        let cpu = self.cpu();
+        self.cpus.borrow_mut()[cpu].window.fence();
+        let (_, latency) = self.reach(cpu, line, Use::Write, self.now());
+        let window = &mut self.cpus.borrow_mut()[cpu].window;
+        window.wait_until(window.now() + latency + self.costs.atomic_ps);
+    }
+
+    /// A plain store that others wait for: returns when they can see it. The CPU goes on.
+    pub fn publish(&self, line: Line) -> u64 {
+        let cpu = self.cpu();
+        let (_, latency) = self.reach(cpu, line, Use::Write, self.now());
+        let window = &mut self.cpus.borrow_mut()[cpu].window;
+        window.store(latency);
+        window.visible()
+    }
+
+    /// What another CPU pays to see a line at a time, and to write it too.
+    pub fn seen_by(&self, cpu: usize, line: Line, how: Use, time: u64) -> u64 {
+        self.reach(cpu, line, how, time).1
+    }
+
+    /// When everything this CPU wrote is visible.
+    #[must_use]
+    pub fn visible(&self) -> u64 {
+        self.cpus.borrow()[self.cpu()].window.visible()
+    }
+
+    /// Reads or writes all the contents of a page: the lines stream in as fast as the fill buffers
+    /// allow, and instructions move `bytes_per_instruction`.
+    pub fn contents(&self, page: u64, home: u8, bytes_per_instruction: u64) {
+        if !self.is_charging.get() {
+            return;
+        }
+        let cpu = self.cpu();
+        let core = self.costs.core_of(cpu);
+        let touched: Touched =
+            self.memory.borrow_mut().touch_contents(core, page, home, self.now());
+        self.stats.borrow_mut().events += crate::memory::PAGE_LINES;
+        self.execute(4096 / bytes_per_instruction.max(1));
+        let buffers = self.costs.window.fill_buffers as u64;
+        let waited = touched.l2 * self.costs.l2_ps / buffers
+            + touched.llc * self.costs.llc_ps / buffers
+            + touched.far * self.costs.dirty_socket_ps.max(touched.memory_ps) / buffers
+            + touched.memory * touched.memory_ps / buffers;
+        self.spend(waited);
+    }
+
+    /// Counts time at a lock.
+    pub fn count_lock(&self, at: LockAt, wait_ps: Option<u64>, hold_ps: u64) {
+        if !self.is_charging.get() {
+            return;
+        }
+        let mut stats = self.stats.borrow_mut();
+        let time: &mut LockTime = stats.locks.entry(at).or_default();
+        time.taken += 1;
+        time.waited += u64::from(wait_ps.is_some());
+        time.wait_ps += wait_ps.unwrap_or(0);
+        time.hold_ps += hold_ps;
+        time.hold_max_ps = time.hold_max_ps.max(hold_ps);
+    }
+
+    /// What a line belongs to.
+    #[must_use]
+    pub fn structure(&self, line: Line) -> Structure {
+        self.layout.structure(line)
+    }
+}
