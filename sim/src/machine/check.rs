@@ -213,9 +213,11 @@ fn square(path: &str, rows: &[Vec<Decimal>], sockets: usize) -> Result<(), Findi
 fn core(spec: &Spec) -> Result<(), Finding> {
     let core = &spec.core;
     between("core.clock_mhz", &core.clock_mhz, 1, 100_000)?;
+    between("core.tsc_mhz", &core.tsc_mhz, 1, 100_000)?;
     between("core.base_ipc", &core.base_ipc, 0, 16)?;
     count("core.rob_instructions", &core.rob_instructions, 1, 1 << 16)?;
     count("core.fill_buffers", &core.fill_buffers, 1, 1 << 10)?;
+    count("core.store_buffer", &core.store_buffer, 1, 1 << 10)?;
     let has_smt = spec.topology.threads_per_core.value == Decimal::whole(2);
     let smt = "without threads_per_core = 2";
     present("core.smt_throughput", core.smt_throughput.is_some(), has_smt, smt)?;

@@ -14,7 +14,7 @@ pub mod topology;
 use std::path::Path;
 
 pub use load::{MachineError, find, names};
-pub use spec::Spec;
+pub use spec::{Published, Spec};
 pub use topology::Topology;
 
 use figure::{Decimal, Figure};
@@ -30,6 +30,8 @@ pub struct Machine {
     pub topology: Topology,
     /// Clock, kHz: a cycle is 10^9 / this in picoseconds.
     pub clock_khz: u64,
+    /// Nominal clock, kHz: what the time stamp counter counts.
+    pub tsc_khz: u64,
     /// One core.
     pub core: Core,
     /// First-level data cache of one core.
@@ -51,6 +53,8 @@ pub struct Machine {
     pub distances: Vec<u32>,
     /// Links between sockets, row by row; 0 is the socket itself.
     pub hops: Vec<u32>,
+    /// Measurements by others. Nothing of the model may read them; checks compare with them.
+    pub published: Published,
 }
 
 /// What a core can do.
@@ -62,6 +66,8 @@ pub struct Core {
     pub rob_instructions: u32,
     /// Misses of the first level that may be outstanding.
     pub fill_buffers: u32,
+    /// Stores that may be outstanding.
+    pub store_buffer: u32,
     /// Two threads together against one alone, thousandths, 1000 to 2000; 1000 without SMT.
     pub smt_throughput_thousandths: u64,
     /// Whether a miss of the second level brings the other line of its 128-byte pair as well.
@@ -101,6 +107,8 @@ pub struct Latency {
     pub l2_ps: u64,
     /// Last-level hit in the own socket.
     pub llc_ps: u64,
+    /// A locked instruction on a line that the first level has and owns.
+    pub locked_ps: u64,
     /// Memory of the own node.
     pub dram_local_ps: u64,
     /// Memory of another node.
@@ -168,6 +176,7 @@ impl Machine {
             base_ipc_thousandths: spec.core.base_ipc.value.thousandths(),
             rob_instructions: count(&spec.core.rob_instructions),
             fill_buffers: count(&spec.core.fill_buffers),
+            store_buffer: count(&spec.core.store_buffer),
             smt_throughput_thousandths: smt.map_or(1000, |smt| smt.value.thousandths()),
             adjacent_line_prefetch: spec.core.adjacent_line_prefetch.value,
         };
@@ -177,6 +186,7 @@ impl Machine {
             title: spec.title.clone(),
             topology,
             clock_khz: spec.core.clock_mhz.value.thousandths(),
+            tsc_khz: spec.core.tsc_mhz.value.thousandths(),
             core,
             l1d: cache(&spec.cache.l1d.size_kib, &spec.cache.l1d.ways),
             l2: cache(&spec.cache.l2.size_kib, &spec.cache.l2.ways),
@@ -187,6 +197,7 @@ impl Machine {
             node_memory_bytes: memory.map(|mib| whole(*mib) << 20).collect(),
             distances: flat(&spec.topology.node_distances.value),
             hops: flat(&spec.topology.socket_hops.value),
+            published: spec.published.clone(),
         }
     }
 
@@ -269,6 +280,7 @@ fn latency(spec: &spec::LatencySpec) -> Latency {
         l1_ps: ps(&spec.l1_ns),
         l2_ps: ps(&spec.l2_ns),
         llc_ps: ps(&spec.llc_ns),
+        locked_ps: ps(&spec.locked_ns),
         dram_local_ps: ps(&spec.dram_local_ns),
         dram_remote_ps: list(&spec.dram_remote_ns),
         smt_transfer_ps: spec.smt_transfer_ns.as_ref().map(ps),

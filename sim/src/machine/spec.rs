@@ -59,12 +59,16 @@ pub struct TopologySpec {
 pub struct CoreSpec {
     /// Clock under load on all cores, MHz.
     pub clock_mhz: Figure,
+    /// Nominal clock, MHz: what the time stamp counter counts, and so "cycles" of benchmarks.
+    pub tsc_mhz: Figure,
     /// Instructions a cycle where nothing misses the first-level cache.
     pub base_ipc: Figure,
     /// Instructions in flight: the reorder buffer.
     pub rob_instructions: Figure,
     /// Lines of the first-level cache on their way at once.
     pub fill_buffers: Figure,
+    /// Stores on their way at once: the store buffer.
+    pub store_buffer: Figure,
     /// Two threads of a core together against one alone; without SMT, left out.
     pub smt_throughput: Option<Figure>,
     /// Whether a miss of the second-level cache also brings the other line of the 128-byte pair.
@@ -115,6 +119,8 @@ pub struct LatencySpec {
     pub l2_ns: Figure,
     /// Last-level hit in the own socket.
     pub llc_ns: Figure,
+    /// A locked instruction on a line that the first level has and owns.
+    pub locked_ns: Figure,
     /// DRAM of the own socket.
     pub dram_local_ns: Figure,
     /// DRAM of another socket.
