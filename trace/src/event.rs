@@ -77,6 +77,10 @@ pub enum Kind {
     /// considered`; `isolate_*`: pages scanned, taken; migratepages: pages migrated, failed;
     /// `try_to_compact_pages`: order, priority; `kcompactd_*`: place, 0.
     Compaction { id: u8, a: u64, b: u64 },
+    /// A `vmscan:*` event of [`RECLAIM_EVENTS`], which `id` indexes. `node` is 0 where the event
+    /// names none; `value` is the order asked for, of `direct_reclaim_end` the pages reclaimed,
+    /// and 0 where the event has neither.
+    Reclaim { id: u8, node: u16, value: u64 },
     /// An event that Pageyard does not interpret.
     Other,
 }
@@ -96,6 +100,9 @@ impl Kind {
             Kind::ContentionEnd { .. } => "contention_end",
             Kind::Compaction { id, .. } => {
                 COMPACTION_EVENTS.get(usize::from(*id)).copied().unwrap_or("mm_compaction_?")
+            }
+            Kind::Reclaim { id, .. } => {
+                RECLAIM_EVENTS.get(usize::from(*id)).copied().unwrap_or("mm_vmscan_?")
             }
             Kind::Other => "other",
         }
@@ -120,6 +127,31 @@ pub const COMPACTION_EVENTS: &[&str] = &[
     "mm_compaction_kcompactd_wake",
     "mm_compaction_wakeup_kcompactd",
 ];
+
+/// Names of the reclaim events, by the `id` of [`Kind::Reclaim`].
+pub const RECLAIM_EVENTS: &[&str] = &[
+    "mm_vmscan_kswapd_wake",
+    "mm_vmscan_kswapd_sleep",
+    "mm_vmscan_wakeup_kswapd",
+    "mm_vmscan_direct_reclaim_begin",
+    "mm_vmscan_direct_reclaim_end",
+];
+
+/// `id` of the event with which a round of background reclaim begins.
+pub const KSWAPD_WAKE: u8 = 0;
+
+/// Fields of a reclaim event that a [`Kind::Reclaim`] holds: whether it names a node, and the
+/// name of its value, if it has one.
+#[must_use]
+pub fn reclaim_fields(id: u8) -> (bool, Option<&'static str>) {
+    match RECLAIM_EVENTS.get(usize::from(id)).copied() {
+        Some("mm_vmscan_kswapd_wake" | "mm_vmscan_wakeup_kswapd") => (true, Some("order")),
+        Some("mm_vmscan_kswapd_sleep") => (true, None),
+        Some("mm_vmscan_direct_reclaim_begin") => (false, Some("order")),
+        Some("mm_vmscan_direct_reclaim_end") => (false, Some("nr_reclaimed")),
+        _ => (false, None),
+    }
+}
 
 /// Node, zone index and order of a compaction event as one number.
 #[must_use]

@@ -93,6 +93,25 @@ fn a_cut_keeps_the_asked_for_stretch_cpus_and_events() {
 }
 
 #[test]
+fn reclaim_events_survive_every_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = bundled("pressure-6.1-4cpu-2node");
+    let names = pageyard_trace::event::RECLAIM_EVENTS.iter().map(ToString::to_string).collect();
+    let filter = Filter { events: names, ..Filter::default() };
+    let (all, _) = events(&input);
+    let is_reclaim = |event: &&Event| matches!(event.kind, Kind::Reclaim { .. });
+    let expected: Vec<Kind> = all.iter().filter(is_reclaim).map(|event| event.kind).collect();
+    // Counted with `trace-cmd report`: 34 wakes, 4 sleeps, 33 calls, 21 direct begins and ends.
+    assert_eq!(expected.len(), 34 + 4 + 33 + 21 + 21);
+    for name in ["a.txt", "b.dat"] {
+        let out = folder.path().join(name);
+        assert_eq!(write(&input, &out, &filter).written, expected.len() as u64, "{name}");
+        let found: Vec<Kind> = events(&out).0.iter().map(|event| event.kind).collect();
+        assert_eq!(found, expected, "{name}");
+    }
+}
+
+#[test]
 fn an_interrupted_conversion_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out.txt");

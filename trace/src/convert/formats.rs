@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::event::{COMPACTION_EVENTS, Context, Event, Gfp, Kind};
+use crate::event::{COMPACTION_EVENTS, Context, Event, Gfp, Kind, RECLAIM_EVENTS, reclaim_fields};
 
 /// Id of the first event; ids of the kernel's own static events begin below.
 const FIRST_ID: u16 = 1000;
@@ -112,6 +112,25 @@ fn compaction_fields(name: &str) -> &'static [(&'static str, &'static str, usize
     }
 }
 
+/// The fields of a reclaim event that an [`Event`] holds.
+fn reclaim_form(id: u8) -> Vec<(&'static str, &'static str, usize)> {
+    let (has_node, value) = reclaim_fields(id);
+    let node = has_node.then_some(("int", "nid", 4));
+    let value = value.map(|name| match name {
+        "order" => ("int", name, 4),
+        _ => ("unsigned long", name, 8),
+    });
+    node.into_iter().chain(value).collect()
+}
+
+/// A format file whose fields are printed as plain numbers.
+fn plain_format(name: &str, id: u16, fields: &[(&str, &str, usize)]) -> String {
+    let words: Vec<String> = fields.iter().map(|(_, field, _)| format!("{field}=%ld")).collect();
+    let values: Vec<String> = fields.iter().map(|(_, field, _)| format!("REC->{field}")).collect();
+    let print = format!("\"{}\", {}", words.join(" "), values.join(", "));
+    format(name, id, fields, &print)
+}
+
 /// A format file.
 fn format(name: &str, id: u16, fields: &[(&str, &str, usize)], print: &str) -> String {
     let mut text = format!("name: {name}\nID: {id}\nformat:\n");
@@ -154,13 +173,11 @@ pub(super) fn systems() -> Vec<(&'static str, Vec<String>)> {
         id += 1;
     }
     for name in COMPACTION_EVENTS {
-        let fields = compaction_fields(name);
-        let words: Vec<String> =
-            fields.iter().map(|(_, field, _)| format!("{field}=%ld")).collect();
-        let values: Vec<String> =
-            fields.iter().map(|(_, field, _)| format!("REC->{field}")).collect();
-        let print = format!("\"{}\", {}", words.join(" "), values.join(", "));
-        put("compaction", format(name, id, fields, &print));
+        put("compaction", plain_format(name, id, compaction_fields(name)));
+        id += 1;
+    }
+    for (at, name) in RECLAIM_EVENTS.iter().enumerate() {
+        put("vmscan", plain_format(name, id, &reclaim_form(at as u8)));
         id += 1;
     }
     systems
@@ -179,6 +196,7 @@ pub(super) fn record(event: &Event, out: &mut Vec<u8>) -> bool {
     let index = match (form, event.kind) {
         (Some(index), _) => index,
         (None, Kind::Compaction { id, .. }) => FORMS.len() + usize::from(id),
+        (None, Kind::Reclaim { id, .. }) => FORMS.len() + COMPACTION_EVENTS.len() + usize::from(id),
         _ => return false,
     };
     let Ok(index) = u16::try_from(index) else {
@@ -235,6 +253,12 @@ fn fields(kind: &Kind, out: &mut Vec<u8>) {
             ints(out, &[ret as u32]);
         }
         Kind::Compaction { a, b, .. } => compaction(kind.name(), a, b, out),
+        Kind::Reclaim { id, node, value } => {
+            for (_, field, size) in reclaim_form(id) {
+                let value = if field == "nid" { u64::from(node) } else { value };
+                sized(out, value, size);
+            }
+        }
         Kind::Other => {}
     }
 }
@@ -255,10 +279,14 @@ fn compaction(name: &str, a: u64, b: u64, out: &mut Vec<u8>) {
             "zone_start" | "nr_scanned" | "nr_migrated" => a,
             _ => b,
         };
-        match size {
-            4 => out.extend_from_slice(&(value as u32).to_ne_bytes()),
-            _ => out.extend_from_slice(&value.to_ne_bytes()),
-        }
+        sized(out, value, *size);
+    }
+}
+
+fn sized(out: &mut Vec<u8>, value: u64, size: usize) {
+    match size {
+        4 => out.extend_from_slice(&(value as u32).to_ne_bytes()),
+        _ => out.extend_from_slice(&value.to_ne_bytes()),
     }
 }
 

@@ -2,7 +2,9 @@
 
 use super::flags::GfpMap;
 use super::{EventFormat, Field};
-use crate::event::{COMPACTION_EVENTS, Context, Kind, PFN_NONE, compaction_place};
+use crate::event::{
+    COMPACTION_EVENTS, Context, Kind, PFN_NONE, RECLAIM_EVENTS, compaction_place, reclaim_fields,
+};
 
 /// Where an integer lies in a record.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +58,7 @@ enum Plan {
     ContentionBegin { lock: Place, flags: Place },
     ContentionEnd { lock: Place, ret: Place },
     Compaction { id: u8, a: Option<Place>, b: Option<Place>, place: [Option<Place>; 3] },
+    Reclaim { id: u8, node: Option<Place>, value: Option<Place> },
     Other { name: Box<str> },
 }
 
@@ -192,9 +195,19 @@ fn plan(format: &EventFormat) -> Option<Plan> {
         "contention_end" => Plan::ContentionEnd { lock: need("lock_addr")?, ret: need("ret")? },
         name => match COMPACTION_EVENTS.iter().position(|known| *known == name) {
             Some(id) => compaction(id as u8, format),
-            None => Plan::Other { name: name.into() },
+            None => match RECLAIM_EVENTS.iter().position(|known| *known == name) {
+                Some(id) => reclaim(id as u8, format)?,
+                None => Plan::Other { name: name.into() },
+            },
         },
     })
+}
+
+fn reclaim(id: u8, format: &EventFormat) -> Option<Plan> {
+    let place = |name: &str| format.field(name).map(Place::of);
+    let (has_node, value) = reclaim_fields(id);
+    let node = if has_node { Some(place("nid")?) } else { None };
+    Some(Plan::Reclaim { id, node, value: value.and_then(place) })
 }
 
 fn compaction(id: u8, format: &EventFormat) -> Plan {
@@ -287,6 +300,9 @@ impl Plan {
                 };
                 let b = get(b)?;
                 Kind::Compaction { id: *id, a, b }
+            }
+            Plan::Reclaim { id, node, value } => {
+                Kind::Reclaim { id: *id, node: get(node)? as u16, value: get(value)? }
             }
             Plan::Extfrag { pfn, fields } => {
                 let small = |index: usize| fields[index].small(record, big);

@@ -1,6 +1,8 @@
 //! The fields that events print: `key=value` words in any order.
 
-use crate::event::{COMPACTION_EVENTS, Gfp, Kind, PFN_NONE, compaction_place};
+use crate::event::{
+    COMPACTION_EVENTS, Gfp, Kind, PFN_NONE, RECLAIM_EVENTS, compaction_place, reclaim_fields,
+};
 use memchr::memchr;
 
 /// Splits a word off; `None` at the end.
@@ -256,6 +258,25 @@ fn index_of(names: &[&str], value: &[u8]) -> Option<u64> {
         Some(index) => Some(index as u64),
         None => number(value),
     }
+}
+
+/// Reclaim events: the node and the value of [`Kind::Reclaim`].
+pub(super) fn reclaim(name: &[u8], mut text: &[u8]) -> Option<Kind> {
+    let Some(id) = RECLAIM_EVENTS.iter().position(|known| known.as_bytes() == name) else {
+        return Some(Kind::Other);
+    };
+    let (has_node, wanted) = reclaim_fields(id as u8);
+    let (mut node, mut value) = ((!has_node).then_some(0), 0);
+    while let Some(word) = word(&mut text) {
+        match pair(word) {
+            Some((b"nid", text)) if has_node => node = Some(u16::try_from(number(text)?).ok()?),
+            Some((key, text)) if wanted.is_some_and(|name| name.as_bytes() == key) => {
+                value = number(text)?;
+            }
+            _ => {}
+        }
+    }
+    Some(Kind::Reclaim { id: id as u8, node: node?, value })
 }
 
 /// Compaction events: the two values described at [`Kind::Compaction`].

@@ -95,6 +95,7 @@ impl Parser {
             b"contention_begin" => fields::contention_begin(text),
             b"contention_end" => fields::contention_end(text),
             _ if name.starts_with(b"mm_compaction_") => fields::compaction(name, text),
+            _ if name.starts_with(b"mm_vmscan_") => fields::reclaim(name, text),
             _ => Some(Kind::Other),
         }
     }

@@ -192,6 +192,19 @@ fn every_page_event_is_read() {
 }
 
 #[test]
+fn reclaim_events_keep_node_and_value() {
+    let head = "  a-1  [001] .....  1.000001: mm_vmscan_";
+    let kind = |text: &str| event(&format!("{head}{text}")).kind;
+    let reclaim = |id, node, value| Kind::Reclaim { id, node, value };
+    assert_eq!(kind("kswapd_wake: nid=1 order=9"), reclaim(0, 1, 9));
+    assert_eq!(kind("kswapd_sleep: nid=1"), reclaim(1, 1, 0));
+    assert_eq!(kind("wakeup_kswapd: nid=2 order=3 gfp_flags=GFP_KERNEL"), reclaim(2, 2, 3));
+    assert_eq!(kind("direct_reclaim_begin: order=4 gfp_flags=GFP_KERNEL"), reclaim(3, 0, 4));
+    assert_eq!(kind("direct_reclaim_end: nr_reclaimed=32"), reclaim(4, 0, 32));
+    assert_eq!(kind("lru_isolate: isolate_mode=0 order=0"), Kind::Other);
+}
+
+#[test]
 fn compaction_events_keep_place_and_result() {
     let head = "  a-1  [001] .....  1.000001: mm_compaction_";
     let kind = |text: &str| match event(&format!("{head}{text}")).kind {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::fields::{COMPACT_RESULTS, LOCK_FLAGS, ZONE_NAMES};
-use crate::event::{COMPACTION_EVENTS, Context, Event, Kind, PFN_NONE};
+use crate::event::{COMPACTION_EVENTS, Context, Event, Kind, PFN_NONE, reclaim_fields};
 
 /// Writes events as ftrace text: what [`crate::recording::Recording`] reads back as the same
 /// events, and what scripts made for the kernel's own text understand.
@@ -144,7 +144,21 @@ fn kind(out: &mut impl Write, kind: &Kind) -> io::Result<()> {
         Kind::ContentionBegin { lock, flags } => contention_begin(out, lock, flags),
         Kind::ContentionEnd { lock, ret } => write!(out, "contention_end: {lock:016x} (ret={ret})"),
         Kind::Compaction { id, a, b } => compaction(out, id, a, b),
+        Kind::Reclaim { id, node, value } => reclaim(out, kind.name(), id, (node, value)),
         Kind::Other => Ok(()),
+    }
+}
+
+/// Prints what a [`Kind::Reclaim`] holds; the flags of the request are left out.
+fn reclaim(out: &mut impl Write, name: &str, id: u8, (node, value): (u16, u64)) -> io::Result<()> {
+    write!(out, "{name}:")?;
+    let (has_node, field) = reclaim_fields(id);
+    if has_node {
+        write!(out, " nid={node}")?;
+    }
+    match field {
+        Some(field) => write!(out, " {field}={value}"),
+        None => Ok(()),
     }
 }
 
@@ -236,6 +250,16 @@ mod tests {
             change_ownership: true,
         };
         check(extfrag, 0);
+    }
+
+    #[test]
+    fn written_reclaim_events_are_read_back() {
+        for id in 0..crate::event::RECLAIM_EVENTS.len() as u8 {
+            let (has_node, field) = reclaim_fields(id);
+            let node = if has_node { 3 } else { 0 };
+            let value = if field.is_some() { 9 } else { 0 };
+            check(Kind::Reclaim { id, node, value }, 0);
+        }
     }
 
     #[test]
