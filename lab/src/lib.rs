@@ -5,6 +5,7 @@
 //! what a user types into a checked policy. [`procfs`] writes what `/proc` would say.
 //! docs/TWIN.md says what is fitted, what is predicted, and where a twin is wrong.
 
+pub mod cells;
 pub mod compare;
 pub mod named;
 pub mod procfs;

@@ -1,5 +1,6 @@
 //! What the engine needs to know of a machine, as plain whole numbers.
 
+use crate::machine::{Cache, Machine};
 use crate::tags;
 use crate::window;
 
@@ -34,13 +35,8 @@ pub struct Costs {
     pub llc_ps: u64,
     /// From memory, by socket that asks and home socket.
     pub dram_ps: Vec<Vec<u64>>,
-    /// Written by another core of the socket.
-    pub dirty_socket_ps: u64,
-    /// Written by a core of another socket, by socket that asks and socket that wrote: its home is
-    /// the socket that wrote.
-    pub dirty_home_writer_ps: Vec<Vec<u64>>,
-    /// The same, its home being elsewhere.
-    pub dirty_home_reader_ps: Vec<Vec<u64>>,
+    /// Written by another core, by socket that asks, socket that wrote and home.
+    pub dirty_ps: Vec<Vec<Vec<u64>>>,
     /// What a locked instruction takes on a line that the core owns.
     pub atomic_ps: u64,
     /// Latency of memory under load: bytes a microsecond of one socket, and the latency there; by
@@ -49,6 +45,41 @@ pub struct Costs {
 }
 
 impl Costs {
+    /// The figures of a machine file.
+    #[must_use]
+    pub fn of(machine: &Machine) -> Costs {
+        let sockets = machine.topology.sockets;
+        let cycle_fs = 1_000_000_000_000 / machine.clock_khz;
+        let shape = |cache: Cache| tags::Shape::of(cache.bytes, u64::from(cache.ways));
+        let all = || 0..sockets;
+        let by_home = |a, b| all().map(move |home| machine.hitm_ps(a, b, home)).collect();
+        let idle = (0, machine.latency.dram_local_ps);
+        Costs {
+            sockets: sockets as usize,
+            cores_per_socket: machine.topology.cores_per_socket as usize,
+            threads_per_core: machine.topology.threads_per_core as usize,
+            window: window::Shape {
+                instruction_fs: cycle_fs * 1000 / machine.core.base_ipc_thousandths,
+                reorder: u64::from(machine.core.rob_instructions),
+                fill_buffers: machine.core.fill_buffers as usize,
+                store_buffer: machine.core.store_buffer as usize,
+            },
+            smt_slower: 2_000_000 / machine.core.smt_throughput_thousandths.max(1),
+            l1: shape(machine.l1d),
+            l2: shape(machine.l2),
+            llc: shape(machine.llc),
+            llc_inclusive: machine.llc_is_inclusive,
+            adjacent_line: machine.core.adjacent_line_prefetch,
+            l1_ps: machine.latency.l1_ps,
+            l2_ps: machine.latency.l2_ps,
+            llc_ps: machine.latency.llc_ps,
+            dram_ps: all().map(|a| all().map(|b| machine.dram_ps(a, b)).collect()).collect(),
+            dirty_ps: all().map(|a| all().map(|b| by_home(a, b)).collect()).collect(),
+            atomic_ps: machine.latency.locked_ps,
+            loaded: [idle].into_iter().chain(machine.bandwidth.dram_loaded.clone()).collect(),
+        }
+    }
+
     /// Hardware threads.
     #[must_use]
     pub fn cpus(&self) -> usize {
@@ -78,6 +109,17 @@ impl Costs {
 pub(crate) mod tests {
     use super::*;
 
+    /// 50 ns in a socket; across, 110 ns if the writer is at home and 170 ns if not.
+    pub(crate) fn dirty(sockets: usize) -> Vec<Vec<Vec<u64>>> {
+        let cost = |a, b, home| match (a == b, b == home) {
+            (true, _) => 50_000,
+            (_, true) => 110_000,
+            _ => 170_000,
+        };
+        let by_home = |a, b| (0..sockets).map(|home| cost(a, b, home)).collect();
+        (0..sockets).map(|a| (0..sockets).map(|b| by_home(a, b)).collect()).collect()
+    }
+
     /// A small machine with round figures, for tests.
     pub(crate) fn round(sockets: usize, cores_per_socket: usize) -> Costs {
         let far = |near: u64, far: u64| {
@@ -104,9 +146,7 @@ pub(crate) mod tests {
             l2_ps: 5_000,
             llc_ps: 20_000,
             dram_ps: far(80_000, 140_000),
-            dirty_socket_ps: 50_000,
-            dirty_home_writer_ps: far(50_000, 110_000),
-            dirty_home_reader_ps: far(50_000, 170_000),
+            dirty_ps: dirty(sockets),
             atomic_ps: 6_000,
             loaded: Vec::new(),
         }

@@ -33,6 +33,8 @@ const FLAG_FIELDS: std::ops::RangeInclusive<u8> = 5..=7;
 pub struct Era {
     /// The zone lock shares its line with the list heads of order 0.
     pub lock_on_area_line: bool,
+    /// A per-CPU cache is guarded by interrupts being off: no word is locked.
+    pub pcp_irq_off: bool,
     /// Event counters are also kept for all zones together, on one line of the machine.
     pub global_events: bool,
 }
@@ -120,6 +122,12 @@ impl Layout {
             extra_at,
             end: extra_at + extra,
         }
+    }
+
+    /// What differs by era.
+    #[must_use]
+    pub fn era(&self) -> Era {
+        self.era
     }
 
     /// Lines in all.

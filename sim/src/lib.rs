@@ -9,6 +9,7 @@ pub mod machine;
 pub mod memory;
 pub mod platform;
 pub mod stats;
+pub mod streamer;
 pub mod tables;
 pub mod tags;
 pub mod window;

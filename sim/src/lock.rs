@@ -15,6 +15,9 @@ use crate::memory::{Line, Use};
 use crate::stats::LockAt;
 use crate::world::World;
 
+/// Saving flags, `cli`, and `popf` at the end: their time in instructions of base IPC.
+const IRQ_INSTRUCTIONS: u64 = 30;
+
 #[derive(Debug, Default)]
 struct Lock {
     is_held: bool,
@@ -101,6 +104,11 @@ impl SimLocks {
         SimLocks { world, locks, id: spec.id }
     }
 
+    /// Up to 5.15 nobody else comes near a CPU's cache: interrupts off and on, no locked word.
+    fn is_irq_off(&self) -> bool {
+        self.id == TableId::PcpLocks && self.world.layout.era().pcp_irq_off
+    }
+
     fn line(&self, index: usize) -> Line {
         self.world.layout.line(self.id, index, Field(0))
     }
@@ -115,11 +123,16 @@ impl SimLocks {
 
 impl Locks for SimLocks {
     fn with<R>(&self, index: usize, site: Site, f: impl FnOnce() -> R) -> R {
+        if self.is_irq_off() {
+            self.world.execute(IRQ_INSTRUCTIONS);
+            return f();
+        }
         with(&self.world, &self.locks[index], self.line(index), self.at(site), f)
     }
 
     fn try_with<R>(&self, index: usize, site: Site, f: impl FnOnce() -> R) -> Option<R> {
-        if !self.world.is_charging() {
+        if !self.world.is_charging() || self.is_irq_off() {
+            self.world.execute(IRQ_INSTRUCTIONS);
             return Some(f());
         }
         self.world.sync();

@@ -6,6 +6,7 @@
 //! many, and nobody shares them at one time.
 
 use crate::costs::Costs;
+use crate::streamer::Streamer;
 use crate::tags::Tags;
 
 /// A line of 64 bytes. Numbers are given out by the layout; contents of pages have the top bit.
@@ -82,6 +83,7 @@ pub struct Memory {
     l1: Vec<Tags>,
     l2: Vec<Tags>,
     llc: Vec<Tags>,
+    streamers: Vec<Streamer>,
     directory: Vec<Option<Box<[State; CHUNK]>>>,
     home_of: Box<dyn Fn(u64) -> u8>,
     load: Vec<Load>,
@@ -101,6 +103,7 @@ impl Memory {
             l1: vec![Tags::new(costs.l1); cores],
             l2: vec![Tags::new(costs.l2); cores],
             llc: vec![Tags::new(costs.llc); sockets],
+            streamers: vec![Streamer::default(); cores],
             directory,
             home_of,
             load: vec![Load::default(); sockets],
@@ -129,7 +132,11 @@ impl Memory {
         let has = state.cores & bit != 0;
         let owns = usize::from(state.owner) == core + 1;
         if has && (owns || how == Use::Read) {
-            return self.own_copy(core, line, now);
+            let found = self.own_copy(core, line, now);
+            if found.0 != Source::L1 {
+                self.stream(core, line, now);
+            }
+            return found;
         }
         let (source, latency) = match how {
             Use::Read => self.fetch(core, line, state, now),
@@ -142,9 +149,16 @@ impl Memory {
             Use::Write => (others.cores, others.owner) = (bit, core as u16 + 1),
         }
         if self.costs.adjacent_line && matches!(source, Source::Dram | Source::FarDram) {
-            self.fetch_pair(core, line ^ 1, now);
+            self.fetch_along(core, line ^ 1, now);
         }
+        self.stream(core, line, now);
         (source, latency)
+    }
+
+    fn stream(&mut self, core: usize, line: u64, now: u64) {
+        for next in self.streamers[core].on_line(line) {
+            self.fetch_along(core, next, now);
+        }
     }
 
     fn own_copy(&mut self, core: usize, line: u64, now: u64) -> (Source, u64) {
@@ -213,7 +227,7 @@ impl Memory {
         }
         let far = others & !self.cores_of(socket);
         let told = match far {
-            0 => (Source::Core, self.costs.dirty_socket_ps),
+            0 => self.from_core(socket, socket, usize::from(state.home)),
             _ => {
                 let theirs = self.costs.socket_of(127 - far.leading_zeros() as usize);
                 self.from_core(socket, theirs, usize::from(state.home))
@@ -223,14 +237,8 @@ impl Memory {
     }
 
     fn from_core(&self, socket: usize, theirs: usize, home: usize) -> (Source, u64) {
-        if socket == theirs {
-            return (Source::Core, self.costs.dirty_socket_ps);
-        }
-        let by_home = match home == theirs {
-            true => &self.costs.dirty_home_writer_ps,
-            false => &self.costs.dirty_home_reader_ps,
-        };
-        (Source::FarCore, by_home[socket][theirs])
+        let source = if socket == theirs { Source::Core } else { Source::FarCore };
+        (source, self.costs.dirty_ps[socket][theirs][home])
     }
 
     fn cores_of(&self, socket: usize) -> u128 {
@@ -260,8 +268,8 @@ impl Memory {
         }
     }
 
-    /// The other half of 128 bytes comes along, if nobody is writing it.
-    fn fetch_pair(&mut self, core: usize, line: u64, now: u64) {
+    /// A line nobody asked for comes along, if nobody is writing it.
+    fn fetch_along(&mut self, core: usize, line: u64, now: u64) {
         if line as usize / CHUNK >= self.directory.len() {
             return;
         }
@@ -293,8 +301,9 @@ impl Memory {
             let far = (0..self.costs.sockets).find(|&s| s != socket && self.llc[s].touch(line));
             if self.llc[socket].touch(line) {
                 touched.llc += 1;
-            } else if far.is_some() {
+            } else if let Some(theirs) = far {
                 touched.far += 1;
+                touched.far_ps = self.costs.dirty_ps[socket][theirs][usize::from(home)];
             } else {
                 touched.memory += 1;
             }
@@ -351,6 +360,8 @@ pub struct Touched {
     pub memory: u64,
     /// Latency of memory at that moment, picoseconds.
     pub memory_ps: u64,
+    /// Latency of a line in another socket's cache, picoseconds.
+    pub far_ps: u64,
 }
 
 #[cfg(test)]

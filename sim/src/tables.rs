@@ -5,10 +5,14 @@ use std::rc::Rc;
 
 use pageyard::platform::{Field, Ordering, Owned, Shared, TableId, TableSpec};
 
+use crate::memory::Use;
 use crate::world::World;
 
 /// Words of a chunk of records.
 const CHUNK_RECORDS: usize = 256;
+
+/// The first two fields of page records and list heads are links.
+const LINK_FIELDS: u8 = 2;
 
 struct Chunks<W> {
     chunks: RefCell<Vec<Option<Box<[Cell<W>]>>>>,
@@ -58,13 +62,28 @@ impl<W: Copy + Default> SimTable<W> {
         SimTable { world, id: spec.id, words: Chunks::new(spec), is_switch_point }
     }
 
+    fn use_word(&self, record: usize, field: Field, how: Use) {
+        let line = self.world.layout.line(self.id, record, field);
+        let is_link = field.0 < LINK_FIELDS;
+        match self.id {
+            // Page records are reached by pointers, and their links are the next ones.
+            TableId::Pages | TableId::PageStates => {
+                self.world.follow(line, how, self.id == TableId::Pages && is_link);
+            }
+            // List heads lie at known places and hold pointers.
+            TableId::Areas | TableId::PcpLists => self.world.follow(line, how, is_link),
+            _ if how == Use::Read => self.world.read(line),
+            _ => self.world.write(line),
+        }
+    }
+
     fn read(&self, record: usize, field: Field) -> W {
-        self.world.read(self.world.layout.line(self.id, record, field));
+        self.use_word(record, field, Use::Read);
         self.words.get(record, field)
     }
 
     fn write(&self, record: usize, field: Field, value: W) {
-        self.world.write(self.world.layout.line(self.id, record, field));
+        self.use_word(record, field, Use::Write);
         self.words.set(record, field, value);
     }
 

@@ -39,9 +39,7 @@ fn costs(sockets: usize, cores: usize) -> Costs {
         l2_ps: 5_000,
         llc_ps: 20_000,
         dram_ps: far(80_000, 140_000),
-        dirty_socket_ps: 50_000,
-        dirty_home_writer_ps: far(50_000, 110_000),
-        dirty_home_reader_ps: far(50_000, 170_000),
+        dirty_ps: (0..sockets).map(|_| vec![vec![110_000; sockets]; sockets]).collect(),
         atomic_ps: 6_000,
         loaded: Vec::new(),
     }
@@ -75,7 +73,7 @@ fn machine(sockets: usize, cores: usize, policy: &str) -> (Rc<World>, Rc<Allocat
         zones: &zones,
         tuning: Tuning::default(),
     };
-    let era = Era { lock_on_area_line: false, global_events: false };
+    let era = Era { lock_on_area_line: false, pcp_irq_off: false, global_events: false };
     let layout = Layout::new(&geometry, era, 8);
     let world = World::new(costs(sockets, cores), layout);
     let policy: Policy = preset::find(policy).expect("a preset");

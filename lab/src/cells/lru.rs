@@ -1,0 +1,103 @@
+//! The list of pages in use of each node, as far as it costs: lines and the lock.
+//!
+//! A page that was faulted in waits with others (a pagevec of 15; include/linux/pagevec.h, up to
+//! 6.8) and is then put on the list of its node under one lock. A page that is freed is taken off
+//! under the lock, up to 32 at a hold (`SWAP_CLUSTER_MAX`, `release_pages`).
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use pageyard_sim::lock::WorkLock;
+use pageyard_sim::memory::Line;
+use pageyard_sim::world::World;
+
+/// Pages that wait to be put on the list.
+pub const PAGEVEC: usize = 15;
+/// Pages taken off at one hold.
+pub const RELEASE_BATCH: usize = 32;
+/// Instructions for a page under the lock beside the list's own: flags, sizes of the list.
+const INSTRUCTIONS: u64 = 60;
+
+/// Links of one page: record + 1 of its neighbours, 0 at the ends.
+type Links = (u32, u32);
+
+/// The list of one node.
+pub struct Lru {
+    world: Rc<World>,
+    lock: WorkLock,
+    head_line: Line,
+    first: Cell<u32>,
+    links: Rc<RefCell<Vec<Links>>>,
+}
+
+impl Lru {
+    /// One empty list a node, over so many page records.
+    #[must_use]
+    pub fn of_nodes(world: &Rc<World>, nodes: usize, records: usize) -> Vec<Lru> {
+        let links = Rc::new(RefCell::new(vec![(0, 0); records]));
+        let of_node = |node: usize| {
+            let line = |at| world.layout.extra(4 * node as u64 + at);
+            Lru {
+                world: Rc::clone(world),
+                lock: WorkLock::new(world, line(0), "lru"),
+                head_line: line(2),
+                first: Cell::new(0),
+                links: Rc::clone(&links),
+            }
+        };
+        (0..nodes).map(of_node).collect()
+    }
+
+    /// Puts pages at the head.
+    pub fn add(&self, pages: &[usize]) {
+        self.lock.with(|| pages.iter().for_each(|&page| self.link(page)));
+    }
+
+    fn link(&self, page: usize) {
+        let name = page as u32 + 1;
+        let first = self.first.replace(name);
+        {
+            let mut links = self.links.borrow_mut();
+            links[page] = (0, first);
+            if let Some(first) = first.checked_sub(1) {
+                links[first as usize].0 = name;
+            }
+        }
+        self.world.execute(INSTRUCTIONS);
+        self.world.write(self.world.layout.page(page));
+        self.world.read(self.head_line);
+        if let Some(first) = first.checked_sub(1) {
+            self.world.write(self.world.layout.page(first as usize));
+        }
+        self.world.write(self.head_line);
+    }
+
+    /// Takes pages off.
+    pub fn remove(&self, pages: &[usize]) {
+        self.lock.with(|| pages.iter().for_each(|&page| self.unlink(page)));
+    }
+
+    fn unlink(&self, page: usize) {
+        let (before, after) = {
+            let mut links = self.links.borrow_mut();
+            let (before, after) = links[page];
+            match before.checked_sub(1) {
+                Some(before) => links[before as usize].1 = after,
+                None => self.first.set(after),
+            }
+            if let Some(after) = after.checked_sub(1) {
+                links[after as usize].0 = before;
+            }
+            (before, after)
+        };
+        self.world.execute(INSTRUCTIONS);
+        self.world.read(self.world.layout.page(page));
+        let neighbour = |name: u32| {
+            let page = name.checked_sub(1);
+            page.map_or(self.head_line, |page| self.world.layout.page(page as usize))
+        };
+        self.world.write(neighbour(before));
+        self.world.write(neighbour(after));
+        self.world.write(self.world.layout.page(page));
+    }
+}
