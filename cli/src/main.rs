@@ -26,6 +26,8 @@ enum Verb {
     Record(cmd::record::Args),
     /// List, show and compare policies.
     Policies(cmd::policies::Args),
+    /// List and show modelled machines.
+    Machines(cmd::machines::Args),
 }
 
 fn main() -> ExitCode {
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         Verb::Replay(args) => cmd::replay::run(args),
         Verb::Record(args) => cmd::record::run(args),
         Verb::Policies(args) => cmd::policies::run(args),
+        Verb::Machines(args) => cmd::machines::run(args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("pageyard: {error:#}");

@@ -2,6 +2,7 @@
 //! negative verdict; an error is a user's mistake and becomes exit code 2).
 
 pub mod compare;
+pub mod machines;
 pub mod policies;
 pub mod record;
 pub mod replay;

@@ -1,7 +1,7 @@
 //! `pageyard policies`: which policies there are, what one consists of, where two differ.
 
 mod catalogue;
-mod layout;
+pub mod layout;
 
 use std::process::ExitCode;
 

@@ -75,3 +75,39 @@ impl Topology {
         (0..self.cpus()).filter(move |cpu| self.socket_of(*cpu) == socket)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: Topology = Topology { sockets: 2, cores_per_socket: 3, threads_per_core: 2 };
+
+    #[test]
+    fn first_threads_of_all_cores_come_first() {
+        let cores: Vec<u32> = (0..TWO.cpus()).map(|cpu| TWO.core_of(cpu)).collect();
+        assert_eq!(cores, [0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5]);
+        let sockets: Vec<u32> = (0..TWO.cpus()).map(|cpu| TWO.socket_of(cpu)).collect();
+        assert_eq!(sockets, [0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1]);
+        assert_eq!((TWO.thread_of(5), TWO.thread_of(6), TWO.node_of(9)), (0, 1, 1));
+        assert_eq!(TWO.cpus_of(1).collect::<Vec<_>>(), [3, 4, 5, 9, 10, 11]);
+    }
+
+    #[test]
+    fn siblings_name_each_other() {
+        for cpu in 0..TWO.cpus() {
+            let sibling = TWO.sibling_of(cpu).unwrap();
+            assert_ne!(sibling, cpu);
+            assert_eq!(TWO.sibling_of(sibling), Some(cpu));
+            assert!(TWO.shares_core(cpu, sibling));
+        }
+        let single = Topology { threads_per_core: 1, ..TWO };
+        assert_eq!((single.cpus(), single.sibling_of(2)), (6, None));
+        assert!(!single.shares_core(2, 3));
+    }
+
+    #[test]
+    #[should_panic(expected = "no such CPU")]
+    fn a_cpu_beyond_the_last_is_a_mistake() {
+        let _ = TWO.core_of(12);
+    }
+}
