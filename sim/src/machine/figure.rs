@@ -100,7 +100,10 @@ impl Visitor<'_> for DecimalVisitor {
 /// A number with its range and source. `low` and `high` may be left out where the number is exact
 /// (a count of cores, a size); they are then the value itself.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a figure: { value = …, low = …, high = …, source = \"…\" }"
+)]
 pub struct Figure {
     /// What the model uses.
     pub value: Decimal,
@@ -122,7 +125,7 @@ impl Figure {
 
 /// Something other than one number, with its source: a list, a matrix, a yes or no.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "{ value = …, source = \"…\" }")]
 pub struct Stated<T> {
     /// What the model uses.
     pub value: T,
@@ -132,7 +135,7 @@ pub struct Stated<T> {
 
 /// A point of the latency of DRAM under load.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a point: { gb_per_s = …, ns = { value = …, … } }")]
 pub struct LoadPoint {
     /// Load of one socket's memory, GB/s.
     pub gb_per_s: Decimal,
@@ -142,7 +145,10 @@ pub struct LoadPoint {
 
 /// A published distribution, which the model is held against and never reads.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a spread: { median = …, p5 = …, p95 = …, source = \"…\" }"
+)]
 pub struct Spread {
     /// Median.
     pub median: Decimal,

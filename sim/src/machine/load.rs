@@ -4,6 +4,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::builtin::BUILTIN;
@@ -30,7 +31,7 @@ pub enum MachineError {
         nearest: Option<String>,
     },
     /// The file cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: cannot be read", path.display())]
     Read {
         /// The file.
         path: PathBuf,
@@ -324,35 +325,35 @@ fn span_of(table: &DeTable<'_>, path: &str) -> Range<usize> {
     span
 }
 
-/// Path of the innermost key or value that a byte belongs to.
+/// Path of the innermost key or value that a byte belongs to; empty if there is none.
 fn path_at(table: &DeTable<'_>, at: usize) -> String {
-    let mut path = String::new();
-    let mut here = table;
-    'inner: loop {
-        for (key, value) in here {
-            let is_inside = key.span().contains(&at) || value.span().contains(&at);
-            let next = match value.get_ref() {
-                DeValue::Table(table) => Some(table),
-                _ => None,
-            };
-            // A section's span is its header alone; what is inside has to be asked.
-            if is_inside || next.is_some_and(|table| holds(table, at)) {
-                let dot = if path.is_empty() { "" } else { "." };
-                path.push_str(&format!("{dot}{}", key.get_ref()));
-                let Some(table) = next else { return path };
-                here = table;
-                continue 'inner;
-            }
+    for (key, value) in table {
+        // A section's span is its header alone, so what is inside is asked first.
+        let inner = path_within(value, at);
+        if inner.is_some() || key.span().contains(&at) {
+            return format!("{}{}", key.get_ref(), inner.unwrap_or_default());
         }
-        return path;
     }
+    String::new()
 }
 
-fn holds(table: &DeTable<'_>, at: usize) -> bool {
-    table.iter().any(|(key, value)| {
-        let inner = matches!(value.get_ref(), DeValue::Table(table) if holds(table, at));
-        key.span().contains(&at) || value.span().contains(&at) || inner
-    })
+/// The same within a value, with what joins it to the path before; empty for the value itself.
+fn path_within(value: &Spanned<DeValue<'_>>, at: usize) -> Option<String> {
+    let inner = match value.get_ref() {
+        DeValue::Table(table) => Some(path_at(table, at)).filter(|path| !path.is_empty()),
+        DeValue::Array(array) => {
+            let mut items = array.iter().enumerate();
+            let found = items.find_map(|(index, item)| Some((index, path_within(item, at)?)));
+            return found
+                .map(|(index, path)| format!("[{index}]{path}"))
+                .or_else(|| value.span().contains(&at).then(String::new));
+        }
+        _ => None,
+    };
+    match inner {
+        Some(path) => Some(format!(".{path}")),
+        None => value.span().contains(&at).then(String::new),
+    }
 }
 
 /// Line and column of a byte offset, both from 1.

@@ -349,3 +349,13 @@ fn numbers_keep_three_decimals_exactly() {
         "  2.05|7"
     );
 }
+
+#[test]
+fn the_manual_explains_every_field() {
+    let manual = include_str!("../../../docs/MACHINES.md");
+    for (path, _) in find("skl-4s").unwrap().figures() {
+        let path = path.trim_end_matches(".ns").split('[').next().unwrap().to_string();
+        let field = path.rsplit('.').next().unwrap();
+        assert!(manual.contains(&format!("`{field}`")), "{path}");
+    }
+}
