@@ -39,10 +39,16 @@ pub struct Costs {
     pub dirty_ps: Vec<Vec<Vec<u64>>>,
     /// What a locked instruction takes on a line that the core owns.
     pub atomic_ps: u64,
+    /// Time lost when a branch was guessed wrong, after what it depends on is known.
+    pub mispredict_ps: u64,
     /// Latency of memory under load: bytes a microsecond of one socket, and the latency there; by
     /// load, the first being idle.
     pub loaded: Vec<(u64, u64)>,
 }
+
+/// Cycles lost by a branch that was guessed wrong: 15 to 20 from Haswell to Ice Lake (Fog, The
+/// microarchitecture of Intel and AMD CPUs, 2023).
+const MISPREDICT_CYCLES: u64 = 16;
 
 impl Costs {
     /// The figures of a machine file.
@@ -76,6 +82,7 @@ impl Costs {
             dram_ps: all().map(|a| all().map(|b| machine.dram_ps(a, b)).collect()).collect(),
             dirty_ps: all().map(|a| all().map(|b| by_home(a, b)).collect()).collect(),
             atomic_ps: machine.latency.locked_ps,
+            mispredict_ps: MISPREDICT_CYCLES * cycle_fs / 1000,
             loaded: [idle].into_iter().chain(machine.bandwidth.dram_loaded.clone()).collect(),
         }
     }
@@ -148,6 +155,7 @@ pub(crate) mod tests {
             dram_ps: far(80_000, 140_000),
             dirty_ps: dirty(sockets),
             atomic_ps: 6_000,
+            mispredict_ps: 6_000,
             loaded: Vec::new(),
         }
     }

@@ -185,10 +185,10 @@ impl Memory {
         if self.costs.llc_inclusive {
             self.llc[socket].insert(line);
         }
-        self.from_memory(socket, usize::from(home), now)
+        self.reach_memory(socket, usize::from(home), now)
     }
 
-    fn from_memory(&mut self, socket: usize, home: usize, now: u64) -> (Source, u64) {
+    fn reach_memory(&mut self, socket: usize, home: usize, now: u64) -> (Source, u64) {
         let idle = self.costs.dram_ps[socket][home];
         let latency = idle + self.loaded(home, now);
         self.transfer(home, now, 64);
@@ -204,7 +204,7 @@ impl Memory {
             // What was written goes to the last-level cache of whoever wrote and whoever reads.
             self.llc[theirs].insert(line);
             self.llc[socket].insert(line);
-            return self.from_core(socket, theirs, usize::from(state.home));
+            return self.reach_core(socket, theirs, usize::from(state.home));
         }
         let in_socket = self.cores_of(socket);
         if state.cores & in_socket != 0 && !self.llc[socket].touch(line) {
@@ -227,16 +227,16 @@ impl Memory {
         }
         let far = others & !self.cores_of(socket);
         let told = match far {
-            0 => self.from_core(socket, socket, usize::from(state.home)),
+            0 => self.reach_core(socket, socket, usize::from(state.home)),
             _ => {
                 let theirs = self.costs.socket_of(127 - far.leading_zeros() as usize);
-                self.from_core(socket, theirs, usize::from(state.home))
+                self.reach_core(socket, theirs, usize::from(state.home))
             }
         };
         if told.1 > fetched.1 { told } else { fetched }
     }
 
-    fn from_core(&self, socket: usize, theirs: usize, home: usize) -> (Source, u64) {
+    fn reach_core(&self, socket: usize, theirs: usize, home: usize) -> (Source, u64) {
         let source = if socket == theirs { Source::Core } else { Source::FarCore };
         (source, self.costs.dirty_ps[socket][theirs][home])
     }

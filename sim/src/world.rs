@@ -32,9 +32,25 @@ struct Cpu {
     coming: Vec<(Line, u64)>,
     /// When the last pointer that was loaded is known: what it points to cannot be asked for before.
     pointer: u64,
+    /// When the last line that was loaded is here.
+    loaded: u64,
+    /// Two-bit counters of what branches did, by what they ask.
+    guesses: [u8; BRANCHES],
     /// Waits in a lock's queue or has ended: its sibling has the core to itself.
     is_idle: bool,
 }
+
+/// What a branch asks that nobody can know beforehand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Branch {
+    /// Is this page the head of a free block?
+    IsFree,
+    /// Is this free list empty?
+    IsEmpty,
+}
+
+/// Kinds of such branches.
+const BRANCHES: usize = 2;
 
 /// Whether the address of a line must be loaded first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +87,8 @@ impl World {
             window: Window::new(costs.window),
             coming: Vec::new(),
             pointer: 0,
+            loaded: 0,
+            guesses: [0; BRANCHES],
             is_idle: true,
         };
         let cpus: Vec<Cpu> = (0..costs.cpus()).map(cpu).collect();
@@ -264,10 +282,29 @@ impl World {
             (Use::Read, _) => window.load(latency),
             (Use::Write, _) => window.store(latency),
         }
+        if how == Use::Read {
+            cpu.loaded = now + latency;
+        }
         if let Address::Followed { gives_pointer: true } = address
             && how == Use::Read
         {
             cpu.pointer = now + latency;
+        }
+    }
+
+    /// Branches on what was just loaded. Guessed by a two-bit counter: guessed right, the CPU runs
+    /// on; guessed wrong, it begins again when the load is here.
+    pub fn branch(&self, on: Branch, taken: bool) {
+        if !self.is_charging.get() {
+            return;
+        }
+        let cpu = &mut self.cpus.borrow_mut()[self.cpu()];
+        let counter = &mut cpu.guesses[on as usize];
+        let guess = *counter >= 2;
+        *counter = if taken { (*counter + 1).min(3) } else { counter.saturating_sub(1) };
+        if guess != taken {
+            cpu.window.wait_until(cpu.loaded);
+            cpu.window.wait_until(cpu.window.now() + self.costs.mispredict_ps);
         }
     }
 
@@ -295,9 +332,11 @@ impl World {
         self.execute(INSTRUCTIONS_PER_ACCESS);
         let cpu = self.cpu();
         self.cpus.borrow_mut()[cpu].window.fence();
-        let (_, latency) = self.reach(cpu, line, Use::Write, self.now());
+        let (source, latency) = self.reach(cpu, line, Use::Write, self.now());
+        // Published transfers are measured with locked instructions: they are in the latency.
+        let latency = if source == Source::L1 { self.costs.atomic_ps } else { latency };
         let window = &mut self.cpus.borrow_mut()[cpu].window;
-        window.wait_until(window.now() + latency + self.costs.atomic_ps);
+        window.wait_until(window.now() + latency);
     }
 
     /// A plain store that others wait for: returns when they can see it. The CPU goes on.
