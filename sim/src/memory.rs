@@ -84,6 +84,8 @@ pub struct Memory {
     l2: Vec<Tags>,
     llc: Vec<Tags>,
     streamers: Vec<Streamer>,
+    /// Lines that prefetchers asked for, by core, and when they are here.
+    coming: Vec<Vec<(u64, u64)>>,
     directory: Vec<Option<Box<[State; CHUNK]>>>,
     home_of: Box<dyn Fn(u64) -> u8>,
     load: Vec<Load>,
@@ -104,6 +106,7 @@ impl Memory {
             l2: vec![Tags::new(costs.l2); cores],
             llc: vec![Tags::new(costs.llc); sockets],
             streamers: vec![Streamer::default(); cores],
+            coming: vec![Vec::new(); cores],
             directory,
             home_of,
             load: vec![Load::default(); sockets],
@@ -162,6 +165,14 @@ impl Memory {
     }
 
     fn own_copy(&mut self, core: usize, line: u64, now: u64) -> (Source, u64) {
+        let coming = &mut self.coming[core];
+        if let Some(at) = coming.iter().position(|&(coming, _)| coming == line) {
+            let (_, ready) = coming.swap_remove(at);
+            if ready > now {
+                self.l1[core].insert(line);
+                return (Source::L2, (ready - now).max(self.costs.l2_ps));
+            }
+        }
         if self.l1[core].touch(line) {
             return (Source::L1, self.costs.l1_ps);
         }
@@ -279,9 +290,14 @@ impl Memory {
             return;
         }
         let socket = self.costs.socket_of(core);
-        if !self.llc[socket].touch(line) {
-            self.transfer(usize::from(state.home), now, 64);
-        }
+        let latency = if self.llc[socket].touch(line) {
+            self.costs.llc_ps
+        } else {
+            self.reach_memory(socket, usize::from(state.home), now).1
+        };
+        let coming = &mut self.coming[core];
+        coming.retain(|&(_, ready)| ready > now);
+        coming.push((line, now + latency));
         if let Some(gone) = self.l2[core].insert(line) {
             self.evict(core, gone);
         }
@@ -294,6 +310,7 @@ impl Memory {
         let mut touched = Touched::default();
         for line in page * PAGE_LINES..(page + 1) * PAGE_LINES {
             let line = line | CONTENT;
+            self.l1[core].insert(line);
             if self.l2[core].touch(line) {
                 touched.l2 += 1;
                 continue;

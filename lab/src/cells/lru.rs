@@ -15,8 +15,10 @@ use pageyard_sim::world::World;
 pub const PAGEVEC: usize = 15;
 /// Pages taken off at one hold.
 pub const RELEASE_BATCH: usize = 32;
-/// Instructions for a page under the lock beside the list's own: flags, sizes of the list.
-const INSTRUCTIONS: u64 = 60;
+/// Instructions for a page under the lock beside the list's own: whether it is evictable, which list,
+/// sizes of node and zone (`__pagevec_lru_add_fn`, `update_lru_size`; 4.17, counted by eye in the
+/// source: an estimate).
+const INSTRUCTIONS: u64 = 120;
 
 /// Links of one page: record + 1 of its neighbours, 0 at the ends.
 type Links = (u32, u32);
@@ -64,7 +66,8 @@ impl Lru {
             }
         }
         self.world.execute(INSTRUCTIONS);
-        self.world.write(self.world.layout.page(page));
+        // The flag is set with a locked instruction.
+        self.world.locked(self.world.layout.page(page));
         self.world.read(self.head_line);
         if let Some(first) = first.checked_sub(1) {
             self.world.write(self.world.layout.page(first as usize));
@@ -72,9 +75,20 @@ impl Lru {
         self.world.write(self.head_line);
     }
 
-    /// Takes pages off.
-    pub fn remove(&self, pages: &[usize]) {
-        self.lock.with(|| pages.iter().for_each(|&page| self.unlink(page)));
+    /// Drops the last reference of pages and takes them off. The lock is taken for the first page and
+    /// kept: the references of the others are dropped while it is held (`release_pages`).
+    pub fn release(&self, pages: &[usize]) {
+        let Some((&first, others)) = pages.split_first() else {
+            return;
+        };
+        self.world.locked(self.world.layout.page(first));
+        self.lock.with(|| {
+            self.unlink(first);
+            for &page in others {
+                self.world.locked(self.world.layout.page(page));
+                self.unlink(page);
+            }
+        });
     }
 
     fn unlink(&self, page: usize) {

@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use pageyard::{GeometryError, NodeId, Pfn, Policy, Request};
+use pageyard::{GeometryError, Pfn, Policy, Request};
 use pageyard_sim::machine::Machine;
 use pageyard_sim::world::Job;
 
@@ -19,8 +19,6 @@ pub const PAGES: usize = 32768;
 const GATHER: usize = 510;
 /// Instructions of unmapping a page beside its page record.
 const ZAP_INSTRUCTIONS: u64 = 120;
-/// Instructions of releasing a page beside list and allocator.
-const RELEASE_INSTRUCTIONS: u64 = 40;
 /// Bytes that clearing a page moves an instruction (`rep stosb`, in units of the core's width).
 const CLEAR_BYTES: u64 = 32;
 
@@ -87,13 +85,8 @@ impl Process {
             world.execute(ZAP_INSTRUCTIONS);
             world.locked(world.layout.page(page));
         }
-        for (pages, pfns) in records.chunks(RELEASE_BATCH).zip(group.chunks(RELEASE_BATCH)) {
-            for &page in pages {
-                world.execute(RELEASE_INSTRUCTIONS);
-                world.locked(world.layout.page(page));
-            }
-            self.lru().remove(pages);
-            let _ = pfns;
+        for pages in records.chunks(RELEASE_BATCH) {
+            self.lru().release(pages);
         }
         for &pfn in group {
             self.yard.allocator.free(pfn, 0);
@@ -216,6 +209,5 @@ pub fn run(machine: &Machine, policy: Policy, config: &Config) -> Result<Outcome
     } else {
         unmap * 1000 / (map + unmap).max(1)
     };
-    let _ = NodeId(0);
     Ok(Outcome { measured, unmapping })
 }
