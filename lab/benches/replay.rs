@@ -30,7 +30,7 @@ fn replays(criterion: &mut Criterion) {
         group.sample_size(10);
         group.throughput(Throughput::Elements(events.len() as u64));
         group.bench_function("first reading", |bencher| {
-            let begin = || Historian::new(&twin.world, &twin.policy);
+            let begin = || Historian::new(&twin.world, &twin.policy, twin.snapshot_ns.0);
             let read = |mut historian: Historian<'_>| {
                 historian.on_block(&events, |_| None);
                 historian.finish()

@@ -31,7 +31,7 @@ const STATED: [(&str, Of, Of); 12] = [
     ("exit1g-6.18-2cpu", (3, 3), (1, 1)),
     ("numa-6.1-8cpu-2node", (51, 51), (32, 32)),
     ("pagefault-6.18-2cpu", (3, 3), (1, 1)),
-    ("pressure-6.1-4cpu-2node", (32, 40), (1, 20)),
+    ("pressure-6.1-4cpu-2node", (40, 40), (20, 20)),
     ("thp-6.18-2cpu", (7, 7), (4, 4)),
     ("udpfraction1000-6.18-2cpu", (7, 7), (2, 4)),
     ("udpfraction20000-6.18-2cpu", (6, 6), (3, 3)),

@@ -121,7 +121,7 @@ fn read(recording: &Recording) -> Result<(u64, u64), Box<dyn Error>> {
 
 fn first_reading(recording: &Recording, own: &NamedPolicy) -> Result<(), Box<dyn Error>> {
     let world = World::of(recording)?;
-    let mut historian = Historian::new(&world, &own.policy);
+    let mut historian = Historian::new(&world, &own.policy, None);
     let mut reader = recording.events()?;
     let mut block = Vec::new();
     while reader.read_block(&mut block)? {

@@ -108,7 +108,7 @@ impl FreePlace<'_> {
 
     /// Type of a pageblock: as seen, else the one of which most blocks of this order are left.
     fn choose_type(&self, block: u64, order: u8, counts: &FreeCounts) -> MigrateType {
-        if let Some(&t) = self.history.block_types.get(&(self.zone, block)) {
+        if let Some(&t) = self.history.first_block_types.get(&(self.zone, block)) {
             return MigrateType::of(u32::from(t));
         }
         let left = |t: MigrateType| counts.get(&(order, t as u8)).copied().unwrap_or(0);
@@ -120,7 +120,7 @@ impl FreePlace<'_> {
         let last = (pfn + (1 << order) - 1) >> PAGEBLOCK_ORDER;
         for block in (pfn >> PAGEBLOCK_ORDER)..=last {
             let whole = order >= PAGEBLOCK_ORDER;
-            if whole || !self.history.block_types.contains_key(&(self.zone, block)) {
+            if whole || !self.history.first_block_types.contains_key(&(self.zone, block)) {
                 allocator.seed_pageblock_type(Pfn(block << PAGEBLOCK_ORDER), t);
             }
         }

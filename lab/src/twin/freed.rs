@@ -2,17 +2,18 @@
 
 /// What became of a free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FreeNote(u8);
+pub struct FreeNote(u16);
 
 impl FreeNote {
-    pub(super) const BATCHED: u8 = 1;
-    pub(super) const TO_PCP: u8 = 2;
-    pub(super) const TO_ZONE: u8 = 4;
+    pub(super) const BATCHED: u16 = 1;
+    pub(super) const TO_PCP: u16 = 2;
+    pub(super) const TO_ZONE: u16 = 4;
     const TYPE_SHIFT: u8 = 3; // two bits, type + 1; 0 is unknown
-    const TYPE_MASK: u8 = 3 << Self::TYPE_SHIFT;
-    pub(super) const UNSEEN_ALLOC: u8 = 32;
-    pub(super) const IN_REFILL: u8 = 64;
-    pub(super) const LEAVES_UNSEEN: u8 = 128;
+    const TYPE_MASK: u16 = 3 << Self::TYPE_SHIFT;
+    pub(super) const UNSEEN_ALLOC: u16 = 32;
+    pub(super) const IN_REFILL: u16 = 64;
+    pub(super) const LEAVES_UNSEEN: u16 = 128;
+    pub(super) const FROM_ZONE: u16 = 256;
 
     /// A `mm_page_free_batched` event follows: the page reaches the per-CPU list there.
     #[must_use]
@@ -29,7 +30,7 @@ impl FreeNote {
     /// Type of the list it was put on, if known: 0 to 2.
     #[must_use]
     pub fn list_type(self) -> Option<u8> {
-        ((self.0 & Self::TYPE_MASK) >> Self::TYPE_SHIFT).checked_sub(1)
+        (((self.0 & Self::TYPE_MASK) >> Self::TYPE_SHIFT) as u8).checked_sub(1)
     }
 
     /// An allocation that left no event came before.
@@ -50,11 +51,18 @@ impl FreeNote {
         self.0 & Self::LEAVES_UNSEEN != 0
     }
 
-    pub(super) fn set(&mut self, bit: u8) {
+    /// The page lay in the buddy lists, and who frees it took it from there without an event, as
+    /// compaction does.
+    #[must_use]
+    pub fn was_taken_from_zone(self) -> bool {
+        self.0 & Self::FROM_ZONE != 0
+    }
+
+    pub(super) fn set(&mut self, bit: u16) {
         self.0 |= bit;
     }
 
     pub(super) fn set_type(&mut self, t: u8) {
-        self.0 = self.0 & !Self::TYPE_MASK | (t.min(2) + 1) << Self::TYPE_SHIFT;
+        self.0 = self.0 & !Self::TYPE_MASK | u16::from(t.min(2) + 1) << Self::TYPE_SHIFT;
     }
 }

@@ -9,52 +9,19 @@
 use std::collections::BTreeMap;
 
 use pageyard::Policy;
+use pageyard::policy::PcpLock;
 use pageyard_trace::event::{Event, Kind, PFN_NONE};
 
+use super::first_free::FirstFrees;
 use super::freed::FreeNote;
 use super::numa::Interleavers;
 use super::observe::is_cached;
-use super::runs::{Ended, Refill, Runs};
-use super::silent::{Finder, Silent};
-use super::world::{PAGEBLOCK_ORDER, World, WorldZone};
-
-/// Where a page is, as far as the events tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    Unseen,
-    Allocated { t: u8 },
-    Freed { cpu: u16, free: u32 },
-    Refilled { cpu: u16, t: u8, event: u64 },
-    Drained,
-}
-
-impl Place {
-    fn pack(self) -> u64 {
-        match self {
-            Place::Unseen => 0,
-            Place::Allocated { t } => 1 | u64::from(t) << 3,
-            Place::Freed { cpu, free } => 2 | u64::from(cpu) << 3 | u64::from(free) << 32,
-            Place::Refilled { cpu, t, event } => {
-                3 | u64::from(cpu) << 3 | u64::from(t) << 19 | event << 22
-            }
-            Place::Drained => 4,
-        }
-    }
-
-    fn unpack(word: u64) -> Place {
-        match word & 7 {
-            0 => Place::Unseen,
-            1 => Place::Allocated { t: (word >> 3) as u8 },
-            2 => Place::Freed { cpu: (word >> 3) as u16, free: (word >> 32) as u32 },
-            3 => Place::Refilled {
-                cpu: (word >> 3) as u16,
-                t: (word >> 19) as u8 & 7,
-                event: word >> 22,
-            },
-            _ => Place::Drained,
-        }
-    }
-}
+use super::place::Place;
+use super::reclaim::{Rounds, Stretch};
+use super::runs::{Drain, Ended, Refill, Runs};
+use super::silent::{self, Silent};
+use super::unasked::{self, Unasked};
+use super::world::{MAX_ORDER, PAGEBLOCK_ORDER, World, WorldZone};
 
 /// A list of a per-CPU cache: CPU, zone, order, type.
 pub type ListKey = (u16, usize, u8, u8);
@@ -95,7 +62,7 @@ pub struct Unseen {
 }
 
 /// Everything inferred.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct History {
     /// One note a `mm_page_free`, in order.
     pub frees: Vec<FreeNote>,
@@ -105,12 +72,16 @@ pub struct History {
     pub lists: BTreeMap<ListKey, FirstList>,
     /// Blocks that were in use at the first event: page frame, order, type of the block.
     pub in_use: Vec<(u64, u8, u8)>,
-    /// Type of each pageblock that was seen: by zone and block number.
+    /// Type of each pageblock as last seen: by zone and block number.
     pub block_types: BTreeMap<(usize, u64), u8>,
+    /// The same, as first seen: before any change of it.
+    pub first_block_types: BTreeMap<(usize, u64), u8>,
     /// First refills by CPU and zone.
     pub first_refills: BTreeMap<(u16, usize), FirstRefill>,
-    /// Drains that no free caused: event number, CPU, zone, pages.
-    pub ticks: Vec<(u64, u16, usize, u32)>,
+    /// Frees in a row that caches had behind them at the first event, where a drain shows it.
+    pub first_free_runs: BTreeMap<(u16, usize), u32>,
+    /// Drains that no free set off, in order.
+    pub unasked: Vec<Unasked>,
     /// Tasks whose memory was spread over nodes page by page.
     pub interleavers: Interleavers,
     /// When background reclaim was seen at work, by node: first and last event of each stretch.
@@ -121,6 +92,8 @@ pub struct History {
     pub window_ns: (u64, u64),
     /// Frees of pages that must have been allocated without an event.
     pub unseen_allocs: u64,
+    /// Of them, those whose page lay in the buddy lists: taken from there past the caches.
+    pub taken_from_zone: u64,
     /// Of them, those whose page had just been refilled, at the event that refilled it. The
     /// allocation is what the refill was for.
     pub unseen_at_refill: Vec<Unseen>,
@@ -136,23 +109,6 @@ pub struct History {
     pub explained_frees: (u64, u64),
 }
 
-/// A stretch of events during which the background reclaim of a node was at work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
-    /// Node.
-    pub node: u8,
-    /// Number of its first event.
-    pub from: u64,
-    /// Number of its last event.
-    pub to: u64,
-    /// Time of its last event, nanoseconds.
-    pub to_ns: u64,
-}
-
-/// Silence after which background reclaim is taken to sleep: its nap before it sleeps for good
-/// (HZ/10, mm/vmscan as of 6.1).
-const RECLAIM_GAP_NS: u64 = 100_000_000;
-
 /// Follows every page through a recording.
 pub struct Historian<'a> {
     world: &'a World,
@@ -162,7 +118,12 @@ pub struct Historian<'a> {
     touched_blocks: Vec<bool>,
     /// Refills in order: CPU, first event, whether an allocation with an event ended it.
     refills: Vec<(u16, u64, bool)>,
-    silent: Finder,
+    silent: silent::Finder,
+    unasked: unasked::Finder,
+    rounds: Rounds,
+    first_frees: FirstFrees,
+    /// Unit of refills and drains, by zone.
+    batches: Vec<u32>,
     /// Node of each task that is a background reclaimer.
     reclaimers: BTreeMap<i32, Option<u8>>,
     history: History,
@@ -170,37 +131,24 @@ pub struct Historian<'a> {
 
 impl<'a> Historian<'a> {
     /// Begins a first reading. `policy` is the recorded kernel's: it says which orders are cached.
+    /// `snapshot_ns` is when the first zoneinfo was read, if known.
     #[must_use]
-    pub fn new(world: &'a World, policy: &'a Policy) -> Historian<'a> {
+    pub fn new(world: &'a World, policy: &'a Policy, snapshot_ns: Option<u64>) -> Historian<'a> {
+        let drains_remotely = policy.pcp_lock == PcpLock::Spin;
         Historian {
             world,
             policy,
-            runs: Runs::new(world.cpus()),
+            runs: Runs::new(world, policy),
             places: vec![0; world.pages],
             touched_blocks: vec![false; (world.pages >> PAGEBLOCK_ORDER) + 1],
             refills: Vec::new(),
-            silent: Finder::default(),
+            silent: silent::Finder::default(),
+            unasked: unasked::Finder::new(world.cpus(), drains_remotely),
+            rounds: Rounds::default(),
+            first_frees: FirstFrees::new(world, policy, snapshot_ns),
+            batches: (0..world.zones.len()).map(|zone| world.limits(zone, policy).0).collect(),
             reclaimers: BTreeMap::new(),
-            history: History {
-                frees: Vec::new(),
-                direct_allocs: Vec::new(),
-                lists: BTreeMap::new(),
-                in_use: Vec::new(),
-                block_types: BTreeMap::new(),
-                first_refills: BTreeMap::new(),
-                ticks: Vec::new(),
-                interleavers: Interleavers::default(),
-                reclaim: Vec::new(),
-                events: 0,
-                window_ns: (0, 0),
-                unseen_allocs: 0,
-                unseen_at_refill: Vec::new(),
-                silent_refills: Vec::new(),
-                refills_unseen: Vec::new(),
-                foreign: 0,
-                failed_allocs: 0,
-                explained_frees: (0, 0),
-            },
+            history: History::default(),
         }
     }
 
@@ -216,23 +164,9 @@ impl<'a> Historian<'a> {
                 last = (event.pid, node);
             }
             if let Some(node) = last.1.filter(|_| !event.context.in_interrupt()) {
-                self.on_reclaimer(node, event);
+                self.rounds.on_kswapd(node, self.history.events, event);
             }
             self.on_event(event);
-        }
-    }
-
-    fn on_reclaimer(&mut self, node: u8, event: &Event) {
-        let number = self.history.events;
-        let open = self.history.reclaim.iter_mut().rev().find(|stretch| stretch.node == node);
-        match open {
-            Some(stretch) if event.time_ns <= stretch.to_ns.saturating_add(RECLAIM_GAP_NS) => {
-                (stretch.to, stretch.to_ns) = (number, event.time_ns);
-            }
-            _ => {
-                let (from, to, to_ns) = (number, number, event.time_ns);
-                self.history.reclaim.push(Stretch { node, from, to, to_ns });
-            }
         }
     }
 
@@ -243,11 +177,17 @@ impl<'a> Historian<'a> {
             self.history.window_ns.0 = event.time_ns;
         }
         self.history.window_ns.1 = event.time_ns;
+        let known = usize::from(event.cpu) < self.world.cpus();
+        if known && ends_drain(&event.kind) {
+            self.end_unasked(event);
+        }
         let Some(pfn) = page_of(event) else {
-            self.runs.on_other(event);
+            if let Some(drain) = self.runs.on_other(event) {
+                self.on_drain_end(event.time_ns, &drain);
+            }
+            self.on_fallback(event);
             return;
         };
-        let known = usize::from(event.cpu) < self.world.cpus();
         let Some((zone, page)) = self.world.locate(pfn).filter(|_| known) else {
             self.note_foreign(event);
             return;
@@ -271,6 +211,44 @@ impl<'a> Historian<'a> {
         self.places[page] = next.pack();
         self.silent.on_page(pfn, &event.kind);
         self.follow_runs(number, event, zone);
+        // After the drain that it ends.
+        if !matches!(event.kind, Kind::PcpuDrain { .. }) {
+            self.first_frees.on_page(event, zone, self.policy);
+        }
+    }
+
+    /// A run of drains that no free set off ends.
+    fn end_unasked(&mut self, event: &Event) {
+        let lists = &mut self.history.lists;
+        let found = self.unasked.end(event.cpu, |list, pfn| note_tail(lists, list, pfn));
+        for drain in found {
+            self.first_frees.on_unasked(drain);
+        }
+    }
+
+    /// A drain that a free set off ends.
+    fn on_drain_end(&mut self, time_ns: u64, drain: &Drain) {
+        if drain.after_free {
+            let node = self.world.zones[drain.zone].node;
+            let rule = (self.policy, self.batches[drain.zone]);
+            self.rounds.on_drain(time_ns, node, drain, rule);
+            self.first_frees.on_drain(drain, self.world);
+        }
+    }
+
+    /// A fallback tells of which type its pageblocks were until then.
+    fn on_fallback(&mut self, event: &Event) {
+        let Kind::Extfrag { pfn, fallback_order, fallback_migratetype, .. } = event.kind else {
+            return;
+        };
+        let Some(zone) = self.world.zone_of(pfn) else {
+            return;
+        };
+        let last = pfn.saturating_add((1u64 << fallback_order.min(MAX_ORDER)) - 1);
+        for block in pfn >> PAGEBLOCK_ORDER..=last >> PAGEBLOCK_ORDER {
+            let first = self.history.first_block_types.entry((zone, block));
+            first.or_insert(fallback_migratetype.min(2));
+        }
     }
 
     fn note_foreign(&mut self, event: &Event) {
@@ -292,14 +270,15 @@ impl<'a> Historian<'a> {
 
     fn follow_runs(&mut self, number: u64, event: &Event, zone: usize) {
         let history = &mut self.history;
-        let world = self.world;
-        let policy = self.policy;
         let (refills, silent) = (&mut self.refills, &mut self.silent);
+        let batches = &self.batches;
+        let mut drained = None;
         self.runs.on_event(number, event, zone, |ended| match ended {
             Ended::Refill(run, served) => {
                 refills.push((run.cpu, run.event, served.is_some()));
-                silent.on_refill(&run, served);
-                let single = served.is_some() && is_direct(world, policy, &run);
+                let batch = batches[run.zone];
+                silent.on_refill(&run, served, batch);
+                let single = served.is_some() && is_direct(&run, batch);
                 if single {
                     if let Some(last) = history.direct_allocs.last_mut() {
                         *last = true;
@@ -311,12 +290,12 @@ impl<'a> Historian<'a> {
                     }
                 }
             }
-            Ended::Drain(drain) => {
-                if !drain.after_free {
-                    history.ticks.push((drain.event, drain.cpu, drain.zone, drain.pages));
-                }
-            }
+            // One event ends one drain at the most.
+            Ended::Drain(drain) => drained = Some(drain),
         });
+        if let Some(drain) = drained {
+            self.on_drain_end(event.time_ns, &drain);
+        }
     }
 
     fn on_alloc(
@@ -328,7 +307,8 @@ impl<'a> Historian<'a> {
         t: u8,
     ) -> Place {
         self.history.direct_allocs.push(false);
-        self.history.interleavers.on_alloc(event, self.world.zones[zone].node);
+        let nodes = (self.world.cpu_nodes[usize::from(event.cpu)].0, self.world.zones[zone].node);
+        self.history.interleavers.on_alloc(event, nodes);
         let list = t.min(2);
         match place {
             Place::Unseen if is_cached(self.policy, order) => {
@@ -344,6 +324,12 @@ impl<'a> Historian<'a> {
                 note.set_type(list);
                 self.history.explained_frees.0 += 1;
                 self.know_block(zone, pfn, list);
+            }
+            // Compaction hands over a block that its own frees just joined, past every list.
+            Place::Drained if order > 0 => {
+                if let Some(last) = self.history.direct_allocs.last_mut() {
+                    *last = true;
+                }
             }
             _ => {}
         }
@@ -364,7 +350,9 @@ impl<'a> Historian<'a> {
                 if place == Place::Unseen {
                     self.history.in_use.push((pfn, order, u8::MAX));
                 } else {
+                    note.set(FreeNote::FROM_ZONE);
                     self.history.unseen_allocs += 1;
+                    self.history.taken_from_zone += 1;
                 }
             }
             Place::Allocated { t } => note.set_type(t),
@@ -440,6 +428,20 @@ impl<'a> Historian<'a> {
         t: u8,
     ) -> Place {
         let list = t.min(2);
+        let after_free = self.runs.is_after_free(event.cpu);
+        if after_free {
+            self.first_frees.on_page(event, zone, self.policy);
+        } else {
+            let owner = match place {
+                Place::Freed { cpu, .. } | Place::Refilled { cpu, .. } => Some(cpu),
+                _ => None,
+            };
+            let (number, time_ns) = (self.history.events - 1, event.time_ns);
+            let is_new = place == Place::Unseen;
+            let page =
+                unasked::Page { event: number, time_ns, pfn, zone, order, t: list, owner, is_new };
+            self.unasked.on_page(event.cpu, page);
+        }
         match place {
             Place::Freed { free, .. } => {
                 let note = &mut self.history.frees[free as usize];
@@ -447,12 +449,8 @@ impl<'a> Historian<'a> {
                 note.set_type(list);
                 self.history.explained_frees.0 += 1;
             }
-            Place::Unseen => {
-                let key = (event.cpu, zone, order, list);
-                let first = self.history.lists.entry(key).or_default();
-                if !first.ran_empty {
-                    first.from_tail.push(pfn);
-                }
+            Place::Unseen if after_free => {
+                note_tail(&mut self.history.lists, (event.cpu, zone, order, list), pfn);
             }
             _ => {}
         }
@@ -461,7 +459,9 @@ impl<'a> Historian<'a> {
     }
 
     fn know_block(&mut self, zone: usize, pfn: u64, t: u8) {
-        self.history.block_types.insert((zone, pfn >> PAGEBLOCK_ORDER), t);
+        let block = (zone, pfn >> PAGEBLOCK_ORDER);
+        self.history.first_block_types.entry(block).or_insert(t);
+        self.history.block_types.insert(block, t);
     }
 
     /// Records of a zone's pages, but for the blocks that no event named: a machine may have
@@ -497,6 +497,10 @@ impl<'a> Historian<'a> {
         let mut refills = std::mem::take(&mut self.refills);
         refills.sort_unstable();
         let history = &mut self.history;
+        let lists = &mut history.lists;
+        history.unasked = self.unasked.finish(|list, pfn| note_tail(lists, list, pfn));
+        history.first_free_runs = self.first_frees.found;
+        history.reclaim = self.rounds.finish();
         history.silent_refills = self.silent.finish();
         history.sort_out_unseen(&refills);
         for (pfn, _, t) in &mut history.in_use {
@@ -535,9 +539,25 @@ impl History {
 }
 
 /// A single block for a single allocation of a cached order: the list was passed by. A refill of
-/// one block happens only where the batch is one.
-fn is_direct(world: &World, policy: &Policy, run: &Refill) -> bool {
-    run.blocks == 1 && world.limits(run.zone, policy).0 > 1
+/// one block happens only where the batch is one, or with whole pageblocks: a zone has few.
+fn is_direct(run: &Refill, batch: u32) -> bool {
+    run.blocks == 1 && run.order < PAGEBLOCK_ORDER && batch > 1
+}
+
+/// Notes a page that was at the tail of a list at the first event.
+fn note_tail(lists: &mut BTreeMap<ListKey, FirstList>, list: ListKey, pfn: u64) {
+    let first = lists.entry(list).or_default();
+    if !first.ran_empty {
+        first.from_tail.push(pfn);
+    }
+}
+
+/// Whether an event tells that a CPU has ended its drain: waiting for a lock does not.
+fn ends_drain(kind: &Kind) -> bool {
+    !matches!(
+        kind,
+        Kind::PcpuDrain { .. } | Kind::ContentionBegin { .. } | Kind::ContentionEnd { .. }
+    )
 }
 
 /// The page that an event is about.

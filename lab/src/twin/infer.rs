@@ -75,7 +75,7 @@ impl Twin {
         let world = World::of(&recording)?;
         let read_ns = |file| recording.read_time(file).map(|time| *time.end());
         let snapshot_ns = (read_ns("zoneinfo.before"), read_ns("zoneinfo.after"));
-        let (history, kept, faults) = read_history(&recording, &world, &policy)?;
+        let (history, kept, faults) = read_history(&recording, &world, &policy, snapshot_ns.0)?;
         let mut twin = Twin {
             recording,
             world,
@@ -441,8 +441,9 @@ fn read_history(
     recording: &Recording,
     world: &World,
     policy: &Policy,
+    snapshot_ns: Option<u64>,
 ) -> Result<FirstReading, TraceError> {
-    let mut historian = Historian::new(world, policy);
+    let mut historian = Historian::new(world, policy, snapshot_ns);
     let mut reader = recording.events()?;
     let mut block = Vec::new();
     let mut kept = Some(Vec::new());

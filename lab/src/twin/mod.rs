@@ -7,16 +7,21 @@
 //! the first event; [`replay`] reads the events a second time and feeds only the requests;
 //! [`score`] sets predicted beside observed.
 
+pub mod first_free;
 mod free_map;
 pub mod freed;
 pub mod history;
+#[cfg(test)]
+mod history_tests;
 pub mod infer;
 pub mod ledger;
 pub mod numa;
 pub mod observe;
 pub mod outcome;
+mod place;
 pub mod placing;
 mod reasons;
+pub mod reclaim;
 pub mod replay;
 pub mod report;
 pub mod runs;
@@ -24,5 +29,8 @@ pub mod score;
 pub mod settle;
 pub mod silent;
 pub mod start;
+#[cfg(test)]
+mod testing;
 pub mod ticks;
+pub mod unasked;
 pub mod world;

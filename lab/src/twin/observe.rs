@@ -39,7 +39,7 @@ impl<'a> Observer<'a> {
             world,
             policy,
             history,
-            runs: Runs::new(world.cpus()),
+            runs: Runs::new(world, policy),
             event: 0,
             allocs: 0,
             frees: 0,
@@ -69,7 +69,9 @@ impl<'a> Observer<'a> {
             _ => {}
         }
         let Some(zone) = zone else {
-            self.runs.on_other(event);
+            if let Some(drain) = self.runs.on_other(event) {
+                enter(&mut self.ledger, self.policy, Ended::Drain(drain), false);
+            }
             return;
         };
         let direct = self.allocs.checked_sub(1).and_then(|at| self.history.direct_allocs.get(at));
@@ -85,6 +87,14 @@ impl<'a> Observer<'a> {
     pub fn finish(mut self) -> Ledger {
         let (policy, ledger) = (self.policy, &mut self.ledger);
         self.runs.finish(|ended| enter(ledger, policy, ended, false));
+        for drain in &self.history.unasked {
+            let (event, pages) = (drain.event, drain.pages);
+            let entry = DrainEntry { event, pages, emptied: false, ticked: true };
+            ledger.account(drain.cpu, drain.zone).drains.push(entry);
+        }
+        for account in ledger.accounts.values_mut() {
+            account.drains.sort_by_key(|drain| drain.event);
+        }
         self.ledger
     }
 }
@@ -102,13 +112,11 @@ fn enter(ledger: &mut Ledger, policy: &Policy, ended: Ended, direct: bool) {
             let (event, order, blocks) = (run.event, run.order, run.blocks);
             account.refills.push(RefillEntry { event, order, migratetype, blocks, high: 0 });
         }
+        // The first reading found whose cache it was.
+        Ended::Drain(run) if !run.after_free => {}
         Ended::Drain(run) => {
-            let entry = DrainEntry {
-                event: run.event,
-                pages: run.pages,
-                emptied: false,
-                ticked: !run.after_free,
-            };
+            let (event, pages) = (run.event, run.pages);
+            let entry = DrainEntry { event, pages, emptied: false, ticked: false };
             ledger.account(run.cpu, run.zone).drains.push(entry);
         }
     }

@@ -3,16 +3,16 @@
 //! Only requests are fed: who allocated or freed what, when, on which CPU. Refills, drains and
 //! placement are the allocator's own, and are what is predicted.
 
+mod compact;
 mod request;
+mod taken;
+mod unasked;
 mod unseen;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use pageyard::event::DrainCause;
-use pageyard::policy::PcpHigh;
-use pageyard::{
-    Allocator, CpuId, EVENT_ITEMS, Event as CoreEvent, MigrateType, Pfn, Policy, ZoneId, ZoneItem,
-};
+use pageyard::{Allocator, CpuId, Event as CoreEvent, MigrateType, Pfn, Policy, ZoneId, ZoneItem};
 use pageyard_host::seq::Seq;
 use pageyard_trace::event::{Event, Gfp, Kind, PFN_NONE};
 use pageyard_trace::recording::Recording;
@@ -20,7 +20,9 @@ use pageyard_trace::recording::Recording;
 use super::freed::FreeNote;
 use super::history::{History, Unseen};
 use super::ledger::{DrainEntry, Ledger, RefillEntry, Tally, zone_index};
+use super::reclaim;
 use super::start::{self, StartReport};
+use super::unasked::Unasked;
 use super::world::{MAX_ORDER, World};
 
 /// Who chooses where a page lies.
@@ -77,6 +79,10 @@ pub struct Oddities {
     pub unseen_allocs: u64,
     /// Refills for such allocations.
     pub silent_refills: u64,
+    /// Blocks taken from the buddy lists without an event, as compaction does.
+    pub taken_blocks: u64,
+    /// Pageblocks that the twin made whole for a request, as the kernel's compaction had.
+    pub compactions: u64,
 }
 
 /// The twin at the moment at which a snapshot was read.
@@ -130,7 +136,8 @@ pub struct Replay<'a> {
     frees: usize,
     /// How many of the history's `refills_unseen` lie before the event.
     refills_unseen: usize,
-    ticks: std::iter::Peekable<std::slice::Iter<'a, (u64, u16, usize, u32)>>,
+    /// Drains that no free set off, still to come.
+    asked_drains: std::slice::Iter<'a, Unasked>,
     recent: Vec<CoreEvent>,
     /// When to look, nanoseconds, last first; and what was seen, first first.
     watch: Vec<u64>,
@@ -138,6 +145,8 @@ pub struct Replay<'a> {
     pub glimpses: Vec<Glimpse>,
     /// What the twin did.
     pub ledger: Ledger,
+    /// By zone: what blocks taken for compaction added to the event counters.
+    taken: Vec<[u64; 8]>,
     /// What it could not follow.
     pub oddities: Oddities,
     /// How it started.
@@ -188,7 +197,7 @@ impl<'a> Replay<'a> {
             unseen_early: Vec::new(),
             last_use: vec![0; world.cpus() * world.zones.len() * 16],
             unseen_plan: unseen::unseen_plan(history, assumptions),
-            reclaim: reclaim_switches(history),
+            reclaim: reclaim::switches(&history.reclaim),
             quiet_ticks: assumptions.ticks.iter().copied().collect(),
             first_ticks: assumptions.ticks.clone(),
             first_unseen: history.unseen_at_refill.clone(),
@@ -200,11 +209,12 @@ impl<'a> Replay<'a> {
             allocs: 0,
             frees: 0,
             refills_unseen: 0,
-            ticks: history.ticks.iter().peekable(),
+            asked_drains: history.unasked.iter(),
             recent: Vec::new(),
             watch: Vec::new(),
             glimpses: Vec::new(),
             ledger: Ledger::default(),
+            taken: vec![[0; 8]; world.zones.len()],
             oddities: Oddities::default(),
             start,
         };
@@ -228,8 +238,8 @@ impl<'a> Replay<'a> {
     pub fn rewind(&mut self) {
         (self.event, self.allocs, self.frees) = (0, 0, 0);
         (self.refills_unseen, self.silent_refills) = (0, 0);
-        self.ticks = self.history.ticks.iter().peekable();
-        self.reclaim = reclaim_switches(self.history);
+        self.asked_drains = self.history.unasked.iter();
+        self.reclaim = reclaim::switches(&self.history.reclaim);
         self.quiet_ticks = self.first_ticks.iter().copied().collect();
         self.unseen_plan = self.first_unseen.iter().copied().collect();
         self.pending.iter_mut().for_each(VecDeque::clear);
@@ -256,7 +266,7 @@ impl<'a> Replay<'a> {
             let of_order =
                 |order| MigrateType::ALL.map(|t| self.allocator.free_blocks(id, order, t));
             glimpse.free_blocks.push((0..=MAX_ORDER).map(of_order).collect());
-            glimpse.counters.push(EVENT_ITEMS.map(|item| self.allocator.event_count(id, item)));
+            glimpse.counters.push(self.counters(id));
         }
         glimpse
     }
@@ -304,12 +314,11 @@ impl<'a> Replay<'a> {
                 }
             }
         }
-        while let Some(&&(at, cpu, zone, pages)) = self.ticks.peek()
-            && at <= number
+        while let Some(&drain) = self.asked_drains.as_slice().first()
+            && drain.event <= number
         {
-            self.ticks.next();
-            self.allocator.platform().run_on(CpuId(cpu));
-            self.drain_unasked(zone, cpu, pages);
+            self.asked_drains.next();
+            self.drain_unasked(drain);
             self.record(number);
         }
         while let Some(&unseen) = self.unseen_plan.front()
@@ -317,19 +326,6 @@ impl<'a> Replay<'a> {
         {
             self.unseen_plan.pop_front();
             self.take_unseen(unseen);
-        }
-    }
-
-    /// A drain that no free caused. Up to 6.6 a tick takes one batch at the most, so more than
-    /// that was a drain of the whole cache, asked for by compaction or reclaim. How many pages it
-    /// takes is the twin's own.
-    fn drain_unasked(&self, zone: usize, cpu: u16, pages: u32) {
-        let (id, cpu) = (ZoneId(zone as u8), CpuId(cpu));
-        let policy = self.allocator.policy();
-        let batch = self.world.limits(zone, policy).0;
-        match policy.pcp_high != PcpHigh::Auto && pages > batch {
-            true => self.allocator.drain_zone_cpu(id, cpu),
-            false => self.allocator.tick_zone(id, cpu),
         }
     }
 
@@ -420,12 +416,7 @@ impl<'a> Replay<'a> {
         let machine = self.allocator.platform();
         machine.run_on(CpuId(event.cpu));
         machine.set_now_ns(event.time_ns);
-        if direct {
-            machine.fail_next_pcp_try();
-        }
-        let result = self.allocator.alloc(&request);
-        self.allocator.platform().forget_failures();
-        match result {
+        match self.serve(&request, zone, direct) {
             Ok(twin) => {
                 let record = self.world.page(twin.0).expect("the twin allocates in its zones");
                 self.oddities.same_page +=
@@ -459,6 +450,9 @@ impl<'a> Replay<'a> {
             let zone = self.world.zone_of(free.pfn).unwrap_or(0);
             self.take_unseen_now(known.unwrap_or(event.cpu), page as u32 + 1, t, zone);
             self.allocator.platform().run_on(CpuId(event.cpu));
+        }
+        if free.note.was_taken_from_zone() && !in_use && self.placement == Placement::Recorded {
+            self.take_from_zone(page, free.order);
         }
         let name = std::mem::take(&mut self.names[page]);
         // A page whose allocation failed, or that was freed already, has nothing to give back.
@@ -539,19 +533,6 @@ fn type_of_number(t: u8) -> MigrateType {
     MigrateType::of(u32::from(t))
 }
 
-/// When background reclaim of each node begins and ends, last first.
-fn reclaim_switches(history: &History) -> Vec<(u64, u8, bool)> {
-    let mut switches: Vec<(u64, u8, bool)> = history
-        .reclaim
-        .iter()
-        .flat_map(|stretch| {
-            [(stretch.from, stretch.node, true), (stretch.to + 1, stretch.node, false)]
-        })
-        .collect();
-    switches.sort_unstable_by(|a, b| b.cmp(a));
-    switches
-}
-
 /// An allocation as recorded.
 #[derive(Clone, Copy)]
 struct Asked {
@@ -568,7 +549,10 @@ fn enter(ledger: &mut Ledger, allocator: &Allocator<Seq<Tally>>, event: u64, wha
             let migratetype = if list < 12 { list % 3 } else { list - 12 };
             let high = allocator.pcp_limit(zone, cpu);
             let entry = RefillEntry { event, order, migratetype, blocks: got_blocks, high };
-            ledger.account(cpu.0, zone_index(zone)).refills.push(entry);
+            // The kernel has no event for a refill that finds nothing.
+            if got_blocks > 0 {
+                ledger.account(cpu.0, zone_index(zone)).refills.push(entry);
+            }
         }
         CoreEvent::Drain { zone, cpu, pages, left_pages, cause } => {
             let ticked = !matches!(cause, DrainCause::Limit | DrainCause::FreeHigh);

@@ -349,15 +349,17 @@ fn inferred(twin: &Twin, replay: &Replay<'_>) -> Vec<String> {
     ));
     lines.extend(cache_lines(twin, replay));
     lines.extend(tick_lines(twin));
-    for stretch in &twin.history.reclaim {
-        lines.push(format!(
-            "node {}: background reclaim at work from event {} to {} (kswapd was seen)",
-            stretch.node, stretch.from, stretch.to
-        ));
-    }
+    lines.extend(drain_lines(twin));
+    lines.extend(reclaim_lines(twin));
     for (pid, pages) in twin.history.interleavers.found() {
         lines
             .push(format!("task {pid} interleaves: its {pages} user pages change node one by one"));
+    }
+    if let (tasks @ 1.., pages) = twin.history.interleavers.overflows() {
+        lines.push(format!(
+            "{pages} pages of {tasks} task(s) from another node overflowed: the tasks take a tenth \
+             or more from the node of their CPU, so they are not bound"
+        ));
     }
     lines.extend(odd_lines(&replay.oddities, twin.history.failed_allocs));
     lines
@@ -388,6 +390,38 @@ fn cache_lines(twin: &Twin, replay: &Replay<'_>) -> Vec<String> {
     lines
 }
 
+/// Drains by other CPUs, and frees in a row before the first event.
+fn drain_lines(twin: &Twin) -> Vec<String> {
+    let remote = twin.history.unasked.iter().filter(|drain| drain.cpu != drain.by).count();
+    let mut lines = Vec::new();
+    if remote > 0 {
+        lines.push(format!(
+            "{remote} drains of other CPUs' caches: whose, by the events that put their pages there"
+        ));
+    }
+    for (&(cpu, zone), run) in &twin.history.first_free_runs {
+        let zone = twin.world.zones[zone].name();
+        lines.push(format!(
+            "CPU {cpu} {zone}: its frees had doubled {run} time(s) before the first event (a block \
+             of order 1 to 3 emptied it far below its limit)"
+        ));
+    }
+    lines
+}
+
+fn reclaim_lines(twin: &Twin) -> Vec<String> {
+    let line = |stretch: &super::reclaim::Stretch| {
+        let seen = match (stretch.from_wake, stretch.to_drain) {
+            (true, false) => "from its wake to its last page",
+            (_, true) => "from its wake to a drain of three batches, as only its cap makes",
+            (false, false) => "kswapd was seen",
+        };
+        let (node, from, to) = (stretch.node, stretch.from, stretch.to);
+        format!("node {node}: background reclaim at work from event {from} to {to} ({seen})")
+    };
+    twin.history.reclaim.iter().map(line).collect()
+}
+
 fn tick_lines(twin: &Twin) -> Vec<String> {
     let line = |tick: &super::ticks::Tick| {
         let first_ns = tick.times_ns[0].saturating_sub(twin.history.window_ns.0);
@@ -412,6 +446,11 @@ fn odd_lines(odd: &Oddities, failed: u64) -> Vec<String> {
             odd.silent_refills,
             "refills were for allocations that left no event: they emptied the list",
         ),
+        (
+            odd.taken_blocks,
+            "pages were freed that lay in the buddy lists: compaction took them there, unseen",
+        ),
+        (odd.compactions, "pageblocks were made whole where the kernel's compaction had made one"),
         (odd.unknown_frees, "frees of pages that the twin never had were passed over"),
         (odd.split_frees, "blocks were freed with another order than they were allocated with"),
         (odd.reused_names, "pages were allocated again without a free in between"),

@@ -43,9 +43,11 @@ pub struct Finder {
 }
 
 impl Finder {
-    /// Takes a refill that ended, and the page of the allocation it was for.
-    pub fn on_refill(&mut self, run: &Refill, served: Option<u64>) {
-        if run.order != 0 || run.migratetype > 2 || run.blocks < 2 || served == Some(run.first) {
+    /// Takes a refill that ended, and the page of the allocation it was for. A single page of a
+    /// zone that refills more at once may have gone past the list.
+    pub fn on_refill(&mut self, run: &Refill, served: Option<u64>, batch: u32) {
+        let single = run.blocks < 2 && batch > 1;
+        if run.order != 0 || run.migratetype > 2 || single || served == Some(run.first) {
             return;
         }
         self.open.insert(run.first, self.found.len());
@@ -104,18 +106,18 @@ mod tests {
     #[test]
     fn a_refill_that_served_its_first_page_is_not_silent() {
         let mut finder = Finder::default();
-        finder.on_refill(&run(100, 0), Some(100));
-        finder.on_refill(&run(200, 100), Some(204));
-        finder.on_refill(&run(300, 200), None);
+        finder.on_refill(&run(100, 0), Some(100), 63);
+        finder.on_refill(&run(200, 100), Some(204), 63);
+        finder.on_refill(&run(300, 200), None, 63);
         assert_eq!(found(finder), [200, 300]);
     }
 
     #[test]
     fn an_allocation_that_was_only_delayed_refutes_it() {
         let mut finder = Finder::default();
-        finder.on_refill(&run(100, 0), None);
-        finder.on_refill(&run(200, 100), None);
-        finder.on_refill(&run(300, 200), None);
+        finder.on_refill(&run(100, 0), None, 63);
+        finder.on_refill(&run(200, 100), None, 63);
+        finder.on_refill(&run(300, 200), None, 63);
         finder.on_page(100, &alloc());
         finder.on_page(300, &Kind::PageFree { pfn: 300, order: 0 });
         finder.on_page(300, &alloc());
@@ -125,9 +127,17 @@ mod tests {
     #[test]
     fn blocks_and_single_pages_are_left_alone() {
         let mut finder = Finder::default();
-        finder.on_refill(&Refill { order: 2, ..run(100, 0) }, None);
-        finder.on_refill(&Refill { blocks: 1, ..run(200, 0) }, None);
-        finder.on_refill(&Refill { migratetype: 3, ..run(300, 0) }, None);
+        finder.on_refill(&Refill { order: 2, ..run(100, 0) }, None, 63);
+        finder.on_refill(&Refill { blocks: 1, ..run(200, 0) }, None, 63);
+        finder.on_refill(&Refill { migratetype: 3, ..run(300, 0) }, None, 63);
         assert_eq!(found(finder), [0; 0]);
+    }
+
+    #[test]
+    fn where_a_batch_is_one_page_a_single_page_is_a_refill() {
+        let mut finder = Finder::default();
+        finder.on_refill(&Refill { blocks: 1, ..run(100, 0) }, None, 1);
+        finder.on_refill(&Refill { blocks: 1, ..run(200, 0) }, Some(200), 1);
+        assert_eq!(found(finder), [100]);
     }
 }

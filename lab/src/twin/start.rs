@@ -65,7 +65,7 @@ pub fn build<P: Platform>(
 ) -> StartReport {
     let mut report = StartReport::default();
     world.apply_limits(allocator, world.cpus() as u32);
-    for (&(_, block), &t) in &history.block_types {
+    for (&(_, block), &t) in &history.first_block_types {
         allocator.seed_pageblock_type(Pfn(block << PAGEBLOCK_ORDER), MigrateType::of(u32::from(t)));
     }
     let seeds = cache_seeds(world, history, &assumptions.offsets, &mut report);
@@ -240,11 +240,11 @@ fn set_states<P: Platform>(
         let auto = allocator.policy().pcp_high == PcpHigh::Auto;
         cache.high = if auto { u32::try_from(set.high + shift).unwrap_or(0) } else { now.high };
         cache.alloc_factor = first_alloc_factor(history, cache.cpu, cache.zone, now.batch);
-        allocator.set_pcp_state(
-            zone,
-            cpu,
-            PcpSize { high: cache.high, alloc_factor: cache.alloc_factor, ..now },
-        );
+        let free_run = history.first_free_runs.get(&(cache.cpu, cache.zone));
+        let free_run = free_run.copied().unwrap_or(now.free_run);
+        let (high, alloc_factor) = (cache.high, cache.alloc_factor);
+        let state = PcpSize { high, alloc_factor, free_run, ..now };
+        allocator.set_pcp_state(zone, cpu, state);
     }
 }
 

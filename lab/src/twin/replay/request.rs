@@ -37,6 +37,8 @@ impl Replay<'_> {
             request.scope = Scope::Only(ZoneId(zone as u8));
             request.highest = ZoneKind::Movable;
             request.no_marks = true;
+            // What the kernel drained while it waited is in the events; the twin does it there.
+            request.may_wait = false;
         }
         request
     }
@@ -53,7 +55,10 @@ impl Replay<'_> {
         if interleaving {
             request.node = Some(NodeId(landed));
             request.interleave = true;
-        } else if landed == local.0 || !self.could_serve(local, request) {
+        } else if landed == local.0
+            || self.history.interleavers.takes_local(event.pid, local.0)
+            || !self.could_serve(local, request)
+        {
             request.node = Some(local);
         } else {
             request.node = Some(NodeId(landed));
