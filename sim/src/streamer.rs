@@ -1,5 +1,5 @@
-//! The prefetcher of the second-level cache: it watches the lines that a core asks for, page by page,
-//! and runs ahead of those that go up or down.
+//! The prefetcher of the second-level cache: it watches the lines that a core asks for, page by
+//! page, and runs ahead of those that go up or down.
 //!
 //! Intel's optimisation manual (section on data prefetching): it keeps track of one stream a 4-KiB
 //! page, up to 32 of them, and fetches up to 20 lines ahead. Here a stream begins with the third

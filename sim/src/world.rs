@@ -10,12 +10,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
-use corosensei::stack::DefaultStack;
-use corosensei::{Coroutine, CoroutineResult, Yielder};
-
 use crate::costs::Costs;
 use crate::layout::{Layout, Structure};
 use crate::memory::{Line, Memory, Source, Touched, Use};
+use crate::platform::coroutine::{Resumer, Thread};
 use crate::stats::{LockAt, LockTime, Stats};
 use crate::window::Window;
 
@@ -23,14 +21,11 @@ use crate::window::Window;
 /// instructions load or store (SPECint 2006: 26 % and 10 %; Hennessy and Patterson, Computer
 /// Architecture, 5th edition, appendix A), so that one access comes with 2.8 instructions.
 pub const INSTRUCTIONS_PER_ACCESS: u64 = 3;
-/// Bytes of a virtual CPU's stack.
-const STACK_BYTES: usize = 128 << 10;
-
 struct Cpu {
     window: Window,
     /// Lines that were prefetched and are not here yet, with the time they will be.
     coming: Vec<(Line, u64)>,
-    /// When the last pointer that was loaded is known: what it points to cannot be asked for before.
+    /// When the last pointer that was loaded is known: nothing it points to is asked for before.
     pointer: u64,
     /// When the last line that was loaded is here.
     loaded: u64,
@@ -69,7 +64,7 @@ pub struct World {
     cpus: RefCell<Vec<Cpu>>,
     running: Cell<usize>,
     ready: RefCell<BinaryHeap<Reverse<(u64, usize)>>>,
-    yielders: RefCell<Vec<*const Yielder<(), ()>>>,
+    resumers: RefCell<Vec<Resumer>>,
     is_charging: Cell<bool>,
     stats: RefCell<Stats>,
 }
@@ -94,7 +89,7 @@ impl World {
         let cpus: Vec<Cpu> = (0..costs.cpus()).map(cpu).collect();
         Rc::new(World {
             memory: RefCell::new(memory),
-            yielders: RefCell::new(vec![std::ptr::null(); cpus.len()]),
+            resumers: RefCell::new(vec![Resumer::default(); cpus.len()]),
             cpus: RefCell::new(cpus),
             running: Cell::new(0),
             ready: RefCell::new(BinaryHeap::new()),
@@ -138,10 +133,9 @@ impl World {
         assert!(jobs.len() <= self.costs.cpus(), "more jobs than CPUs");
         let mut coroutines = Vec::with_capacity(jobs.len());
         for (cpu, job) in jobs.into_iter().enumerate() {
-            let stack = DefaultStack::new(STACK_BYTES).expect("memory for the stacks");
             let world = Rc::clone(self);
-            coroutines.push(Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
-                world.yielders.borrow_mut()[cpu] = yielder;
+            coroutines.push(Thread::new(move |resumer| {
+                world.resumers.borrow_mut()[cpu] = resumer;
                 job();
             }));
             let start = self.cpus.borrow()[cpu].window.now();
@@ -154,7 +148,7 @@ impl World {
             let next = self.ready.borrow_mut().pop();
             let Reverse((_, cpu)) = next.expect("some CPU can run: a lock is never lost");
             self.running.set(cpu);
-            if let CoroutineResult::Return(()) = coroutines[cpu].resume(()) {
+            if coroutines[cpu].resume() {
                 self.cpus.borrow_mut()[cpu].is_idle = true;
                 left -= 1;
             }
@@ -163,10 +157,8 @@ impl World {
     }
 
     fn suspend(&self) {
-        let yielder = self.yielders.borrow()[self.cpu()];
-        // SAFETY: the pointer was stored by this CPU's coroutine when it began. Its yielder lives as
-        // long as the coroutine's body, which is running now and calls this; only it reads the entry.
-        unsafe { (*yielder).suspend(()) }
+        let resumer = self.resumers.borrow()[self.cpu()];
+        resumer.suspend();
     }
 
     /// Gives way to every CPU whose time is less.

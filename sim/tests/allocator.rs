@@ -135,29 +135,3 @@ fn larger_batches_take_the_lock_less_often() {
         |policy| rounds(1, 4, policy, 1000, 4).1.lock(|at| matches!(at, LockAt::Zone(_))).taken;
     assert!(taken("linux-4.17") > taken("linux-4.19"));
 }
-
-#[test]
-#[ignore = "prints the rate of line events; run it in release"]
-fn rate() {
-    let start = std::time::Instant::now();
-    let (ps, stats) = rounds(4, 24, "linux-4.17", 1000, 10);
-    let seconds = start.elapsed().as_secs_f64();
-    println!(
-        "{} events in {seconds:.2} s: {:.1} M/s; {} ms simulated",
-        stats.events,
-        stats.events as f64 / seconds / 1e6,
-        ps / 1_000_000_000
-    );
-    for (at, time) in &stats.locks {
-        println!(
-            "{at:?}: {} taken, {} waited, wait {} ns, hold {} ns",
-            time.taken,
-            time.waited,
-            time.wait_ps / time.taken / 1000,
-            time.hold_ps / time.taken / 1000
-        );
-    }
-    for (what, count) in &stats.lines {
-        println!("{what:?} {count}");
-    }
-}

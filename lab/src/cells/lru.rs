@@ -15,9 +15,9 @@ use pageyard_sim::world::World;
 pub const PAGEVEC: usize = 15;
 /// Pages taken off at one hold.
 pub const RELEASE_BATCH: usize = 32;
-/// Instructions for a page under the lock beside the list's own: whether it is evictable, which list,
-/// sizes of node and zone (`__pagevec_lru_add_fn`, `update_lru_size`; 4.17, counted by eye in the
-/// source: an estimate).
+/// Instructions for a page under the lock beside the list's own: whether it is evictable, which
+/// list, sizes of node and zone (`__pagevec_lru_add_fn`, `update_lru_size`; 4.17, counted by eye in
+/// the source: an estimate).
 const INSTRUCTIONS: u64 = 120;
 
 /// Links of one page: record + 1 of its neighbours, 0 at the ends.
@@ -75,8 +75,8 @@ impl Lru {
         self.world.write(self.head_line);
     }
 
-    /// Drops the last reference of pages and takes them off. The lock is taken for the first page and
-    /// kept: the references of the others are dropped while it is held (`release_pages`).
+    /// Drops the last reference of pages and takes them off. The lock is taken for the first page
+    /// and kept: the references of the others are dropped while it is held (`release_pages`).
     pub fn release(&self, pages: &[usize]) {
         let Some((&first, others)) = pages.split_first() else {
             return;

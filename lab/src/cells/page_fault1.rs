@@ -1,8 +1,8 @@
 //! will-it-scale's page_fault1, one process a CPU: map 128 MiB, touch every page, unmap.
 //!
 //! A fault takes a page, clears it and lets it wait for the LRU list; unmapping takes the pages off
-//! their page table, off the list and frees them, in groups of one `mmu_gather` page (510). Processes
-//! begin at random points of that cycle, so that some are mapping while others unmap.
+//! their page table, off the list and frees them, in groups of one `mmu_gather` page (510).
+//! Processes begin at random points of that cycle, so that some are mapping while others unmap.
 
 use std::rc::Rc;
 

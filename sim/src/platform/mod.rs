@@ -1,5 +1,7 @@
 //! The allocator's platform on a modelled machine.
 
+pub mod coroutine;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 
