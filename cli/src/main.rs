@@ -28,6 +28,10 @@ enum Verb {
     Policies(cmd::policies::Args),
     /// List and show modelled machines.
     Machines(cmd::machines::Args),
+    /// Run one workload on a modelled machine: score, waiting, holds, line transfers.
+    Simulate(cmd::simulate::Args),
+    /// Hold published tables against the same allocator on modelled machines.
+    Reproduce(cmd::reproduce::Args),
 }
 
 fn main() -> ExitCode {
@@ -39,6 +43,8 @@ fn main() -> ExitCode {
         Verb::Record(args) => cmd::record::run(args),
         Verb::Policies(args) => cmd::policies::run(args),
         Verb::Machines(args) => cmd::machines::run(args),
+        Verb::Simulate(args) => cmd::simulate::run(args),
+        Verb::Reproduce(args) => cmd::reproduce::run(args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("pageyard: {error:#}");

@@ -7,6 +7,8 @@
 
 pub mod cells;
 pub mod compare;
+pub mod experiment;
+mod fnv;
 pub mod named;
 pub mod procfs;
 pub mod twin;

@@ -6,6 +6,8 @@ pub mod machines;
 pub mod policies;
 pub mod record;
 pub mod replay;
+pub mod reproduce;
+pub mod simulate;
 pub mod trace;
 
 /// Prints to standard output; a reader that has gone away is no error.

@@ -1,0 +1,276 @@
+//! Takes experiments through a pool and holds what comes out against what was published.
+
+use serde::Serialize;
+
+use super::cell::Ready;
+use super::fit::{self, Fitted};
+use super::load::{Experiment, GroupPlan, Point, SlopePlan};
+use super::outcome::CellResult;
+use super::pool::{Pool, Stop};
+use super::spec::Figure;
+
+/// Seeds of every predicted variant; `--quick` takes the first.
+const SEEDS: [u64; 3] = [1, 2, 3];
+
+/// A published figure beside the modelled one. What `--json` lists.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Compared {
+    /// The published table.
+    pub table: String,
+    /// Its row, or what slope this is.
+    pub row: String,
+    /// Its column, or what the slope is of.
+    pub column: String,
+    /// As published.
+    pub published: f64,
+    /// As modelled; `None` if the run was ended before, or `--quick` leaves it out.
+    pub modelled: Option<f64>,
+    /// Whether it was made to agree.
+    pub fitted: bool,
+    /// Modelled less published: points where both are in per cent, else per cent of the published.
+    pub error: Option<f64>,
+    /// Whether the error is no larger than the experiment allows; `None` where it is not judged.
+    pub within: Option<bool>,
+    /// Whether errors are in points.
+    #[serde(skip)]
+    pub in_points: bool,
+    /// Whether a verdict counts it.
+    #[serde(skip)]
+    pub judged: bool,
+}
+
+/// Think time of a machine, and how it was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Thought {
+    /// The machine.
+    pub machine: String,
+    /// CPUs that ran.
+    pub cpus: usize,
+    /// Think time, picoseconds.
+    pub think_ps: u64,
+    /// Published and modelled score if it was fitted, and whether they agree.
+    pub fitted: Option<(u64, u64, bool)>,
+}
+
+/// What became of an experiment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evaluation {
+    /// Every published figure with a counterpart.
+    pub compared: Vec<Compared>,
+    /// Think time of each machine whose cells were run.
+    pub thoughts: Vec<Thought>,
+    /// Why parts are missing: cells without a result, the user's end.
+    pub stops: Vec<String>,
+}
+
+impl Evaluation {
+    /// Whether all that is judged came out, on baselines that were met.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        let met = self.thoughts.iter().all(|thought| thought.fitted.is_none_or(|(.., met)| met));
+        let judged = self.compared.iter().all(|compared| compared.within != Some(false));
+        met && judged && self.stops.is_empty()
+    }
+}
+
+/// Runs experiments, all of their machines at the same time as far as workers go; results in their
+/// order.
+#[must_use]
+pub fn all(pool: &Pool<'_>, experiments: &[Experiment], quick: bool) -> Vec<Evaluation> {
+    std::thread::scope(|scope| {
+        let asked: Vec<Vec<_>> = experiments
+            .iter()
+            .map(|experiment| {
+                let groups = experiment.groups.iter();
+                groups.map(|group| scope.spawn(move || Group::run(pool, group, quick))).collect()
+            })
+            .collect();
+        let answered = experiments.iter().zip(asked).map(|(experiment, groups)| {
+            let groups = groups.into_iter().map(|group| match group.join() {
+                Ok(group) => group,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            gather(experiment, groups.collect())
+        });
+        answered.collect()
+    })
+}
+
+/// Results of the variants of one machine; those that were not run are `None`.
+struct Group {
+    results: Vec<Option<Vec<CellResult>>>,
+    fitted: Option<Fitted>,
+    stop: Option<Stop>,
+}
+
+impl Group {
+    fn run(pool: &Pool<'_>, plan: &GroupPlan, quick: bool) -> Group {
+        let mut group =
+            Group { results: vec![None; plan.variants.len()], fitted: None, stop: None };
+        group.stop = group.fill(pool, plan, quick).err();
+        group
+    }
+
+    fn fill(&mut self, pool: &Pool<'_>, plan: &GroupPlan, quick: bool) -> Result<(), Stop> {
+        let with = |at: usize, seed: u64| -> Ready {
+            let mut ready = plan.variants[at].ready.clone();
+            ready.cell.quick = quick;
+            ready.cell.seed = seed;
+            ready
+        };
+        if let Some((variant, score)) = plan.fit {
+            let target = score.max(0.0).round() as u64;
+            self.fitted = Some(fit::search(pool, &with(variant, SEEDS[0]), target)?);
+        }
+        let seeds = if quick { &SEEDS[..1] } else { &SEEDS[..] };
+        // One CPU alone starts where it starts: seeds only shift when it is measured.
+        let seeds =
+            if plan.variants.iter().all(|v| v.ready.cell.cpus == 1) { &seeds[..1] } else { seeds };
+        let wanted: Vec<usize> =
+            (0..plan.variants.len()).filter(|&at| plan.variants[at].quick || !quick).collect();
+        let mut cells = Vec::new();
+        for &at in &wanted {
+            cells.extend(seeds.iter().map(|&seed| {
+                let mut ready = with(at, seed);
+                if let Some(fitted) = &self.fitted {
+                    ready.cell.think_ps = fitted.think_ps;
+                }
+                ready
+            }));
+        }
+        let results = pool.run(&cells)?;
+        for (&at, results) in wanted.iter().zip(results.chunks(seeds.len())) {
+            self.results[at] = Some(results.to_vec());
+        }
+        Ok(())
+    }
+
+    /// A figure of a variant, the mean over its seeds.
+    fn figure(&self, figure: Figure, variant: usize, against: Option<usize>) -> Option<f64> {
+        let results = self.results[variant].as_ref()?;
+        let mean = |of: &dyn Fn(&CellResult) -> f64| {
+            results.iter().map(of).sum::<f64>() / results.len() as f64
+        };
+        let zone = |result: &CellResult| {
+            (result.zone_alloc.wait_thousandths + result.zone_free.wait_thousandths) as f64 / 10.0
+        };
+        let lru = |result: &CellResult| result.lru.wait_thousandths as f64 / 10.0;
+        Some(match figure {
+            Figure::Score => mean(&|result| result.score_per_s as f64),
+            Figure::ScoreChangePct => {
+                let base = self.figure(Figure::Score, against?, None)?;
+                (self.figure(Figure::Score, variant, None)? / base - 1.0) * 100.0
+            }
+            Figure::ZoneWaitPct => mean(&zone),
+            Figure::LruWaitPct => mean(&lru),
+            Figure::LockWaitPct => mean(&|result| zone(result) + lru(result)),
+            Figure::AllocHoldUs => mean(&|result| result.zone_alloc.hold_mean_ps as f64 / 1e6),
+            Figure::FreeHoldUs => mean(&|result| result.zone_free.hold_mean_ps as f64 / 1e6),
+        })
+    }
+}
+
+fn gather(experiment: &Experiment, groups: Vec<Group>) -> Evaluation {
+    let mut evaluation =
+        Evaluation { compared: Vec::new(), thoughts: Vec::new(), stops: Vec::new() };
+    for (plan, group) in experiment.groups.iter().zip(&groups) {
+        let points = plan.points.iter().map(|point| of_point(experiment, plan, group, point));
+        evaluation.compared.extend(points);
+        let slopes = plan.slopes.iter().map(|slope| of_slope(experiment, plan, group, slope));
+        evaluation.compared.extend(slopes);
+        evaluation.stops.extend(group.stop.as_ref().map(ToString::to_string));
+        if plan.fit.is_some() && group.fitted.is_none() {
+            continue;
+        }
+        if let Some(first) = plan.variants.first() {
+            let fitted = group.fitted.as_ref();
+            evaluation.thoughts.push(Thought {
+                machine: first.ready.machine_name().to_string(),
+                cpus: first.ready.cell.cpus,
+                think_ps: fitted.map_or(experiment.think_ps, |fitted| fitted.think_ps),
+                fitted: fitted.map(|at| (at.target, at.result.score_per_s, at.reached)),
+            });
+        }
+    }
+    evaluation
+}
+
+fn of_point(experiment: &Experiment, plan: &GroupPlan, group: &Group, point: &Point) -> Compared {
+    let is_fit = plan.fit.is_some_and(|(variant, _)| variant == point.variant);
+    let judged = if is_fit && point.figure == Figure::Score { None } else { point.within };
+    let modelled = group.figure(point.figure, point.variant, point.against);
+    let at = (point.row.clone(), point.column.clone());
+    let in_points = point.figure.is_pct();
+    let mut compared = compare(experiment, at, (point.published, modelled), judged, in_points);
+    compared.fitted = is_fit && point.figure == Figure::Score;
+    compared
+}
+
+fn of_slope(
+    experiment: &Experiment,
+    plan: &GroupPlan,
+    group: &Group,
+    slope: &SlopePlan,
+) -> Compared {
+    let published: Vec<(f64, f64)> = slope.over.iter().map(|&(_, x, y)| (x, y)).collect();
+    let modelled: Option<Vec<(f64, f64)>> = slope
+        .over
+        .iter()
+        .map(|&(variant, x, _)| Some((x, group.figure(slope.figure, variant, None)?)))
+        .collect();
+    // µs a page to ns a page.
+    let slope_ns = |points: &[(f64, f64)]| least_squares(points) * 1000.0;
+    let ends = |at: Option<&(usize, f64, f64)>| {
+        at.map_or("", |&(variant, ..)| plan.variants[variant].name.as_str())
+    };
+    let row = format!("slope {}..{}", ends(slope.over.first()), ends(slope.over.last()));
+    let figures = (slope_ns(&published), modelled.as_deref().map(slope_ns));
+    compare(experiment, (row, slope.name.clone()), figures, slope.within, false)
+}
+
+fn compare(
+    experiment: &Experiment,
+    (row, column): (String, String),
+    (published, modelled): (f64, Option<f64>),
+    within: Option<f64>,
+    in_points: bool,
+) -> Compared {
+    let error = modelled.map(|modelled| match in_points {
+        true => modelled - published,
+        false => (modelled / published - 1.0) * 100.0,
+    });
+    Compared {
+        table: experiment.table.id.clone(),
+        row,
+        column,
+        published,
+        modelled,
+        fitted: false,
+        error,
+        within: within.and_then(|within| Some(error?.abs() <= within)),
+        in_points,
+        judged: within.is_some(),
+    }
+}
+
+/// Slope of the straight line with the least squares.
+fn least_squares(points: &[(f64, f64)]) -> f64 {
+    let count = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (x_mean, y_mean) = (mean(|p| p.0), mean(|p| p.1));
+    let above: f64 = points.iter().map(|(x, y)| (x - x_mean) * (y - y_mean)).sum();
+    let below: f64 = points.iter().map(|(x, _)| (x - x_mean) * (x - x_mean)).sum();
+    above / below
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_slopes_are_those_that_least_squares_gives() {
+        // Cascade Lake, free: 42.9 ns a page over 63 to 511.
+        let points = [(63.0, 3.29), (127.0, 6.12), (255.0, 11.68), (511.0, 22.54)];
+        assert!((least_squares(&points) * 1000.0 - 42.9).abs() < 0.1);
+    }
+}

@@ -1,0 +1,168 @@
+//! Finds the think time with which a modelled score is the published one.
+//!
+//! A search between no think time and all of a unit's time; the model answers each question with a
+//! whole cell. Whole numbers only, so that it takes the same steps everywhere.
+
+use super::cell::Ready;
+use super::outcome::CellResult;
+use super::pool::{Pool, Stop};
+
+/// Cells that a search takes at the most.
+const CELLS_MAX: usize = 8;
+/// The same for `--quick`.
+const CELLS_MAX_QUICK: usize = 5;
+/// A score this near to the published one is taken, 1/10000.
+const NEAR: u64 = 50;
+
+/// What a search found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fitted {
+    /// Think time, picoseconds.
+    pub think_ps: u64,
+    /// The cell's result with it.
+    pub result: CellResult,
+    /// The published score.
+    pub target: u64,
+    /// Whether the score came within half a per cent.
+    pub reached: bool,
+}
+
+/// A think time and the time a unit of work then takes each CPU, picoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known {
+    think_ps: u64,
+    unit_ps: u64,
+}
+
+/// Time a unit of work takes each of so many CPUs.
+fn unit_ps(cpus: u64, score: u64) -> u64 {
+    (u128::from(cpus) * 1_000_000_000_000 / u128::from(score.max(1))) as u64
+}
+
+/// The search, apart from the machine that it asks. More think time makes no unit shorter, and
+/// none longer than by itself: a step of what is missing never goes too far.
+struct Search {
+    wanted_ps: u64,
+    /// The longest think time with too short units.
+    low: Option<Known>,
+    /// The shortest with too long ones.
+    high: Option<Known>,
+}
+
+impl Search {
+    fn new(wanted_ps: u64) -> Search {
+        Search { wanted_ps, low: None, high: None }
+    }
+
+    /// Learns of a think time and says which to try next; `None` when there is none.
+    fn next(&mut self, here: Known) -> Option<u64> {
+        let before = self.low;
+        if here.unit_ps < self.wanted_ps {
+            self.low = Some(here)
+        } else {
+            self.high = Some(here)
+        }
+        let next = match (self.low, self.high) {
+            (None, None) => return None,
+            // Without think time units are too long already: nothing is left to try.
+            (None, Some(high)) if high.think_ps == 0 => return None,
+            (None, Some(high)) => high.think_ps.saturating_sub(high.unit_ps - self.wanted_ps),
+            (Some(low), None) => {
+                let missing = self.wanted_ps - low.unit_ps;
+                let (rise, span) = before.map_or((1, 1), |before| {
+                    (low.unit_ps.saturating_sub(before.unit_ps), low.think_ps - before.think_ps)
+                });
+                // Where locks are full, think time is hardly felt: go further, at most eightfold.
+                let rise = rise.clamp((span / 8).max(1), span);
+                let far = u128::from(missing) * u128::from(span) / u128::from(rise);
+                // Units are never shorter than the think time in them.
+                (low.think_ps + far as u64).min(self.wanted_ps)
+            }
+            (Some(low), Some(high)) => between(low, high, self.wanted_ps),
+        };
+        let is_known = |known: Option<Known>| known.is_some_and(|known| known.think_ps == next);
+        (!is_known(self.low) && !is_known(self.high)).then_some(next)
+    }
+}
+
+/// On the straight line between two, but not so near an end that it hardly moves.
+fn between(low: Known, high: Known, wanted_ps: u64) -> u64 {
+    let span = high.think_ps - low.think_ps;
+    let rise = (high.unit_ps - low.unit_ps).max(1);
+    let straight = u128::from(span) * u128::from(wanted_ps - low.unit_ps) / u128::from(rise);
+    let margin = span / 8;
+    low.think_ps + (straight as u64).clamp(margin, span - margin)
+}
+
+/// Finds the think time for a published score.
+///
+/// # Errors
+/// The user ended the run, or a cell has no result.
+pub fn search(pool: &Pool<'_>, ready: &Ready, target: u64) -> Result<Fitted, Stop> {
+    let cpus = ready.cell.cpus as u64;
+    let mut search = Search::new(unit_ps(cpus, target));
+    let mut best: Option<Fitted> = None;
+    // Half of the time for what is modelled, to begin with.
+    let mut next = Some(search.wanted_ps / 2);
+    let cells = if ready.cell.quick { CELLS_MAX_QUICK } else { CELLS_MAX };
+    for _ in 0..cells {
+        let Some(think_ps) = next else { break };
+        let mut ready = ready.clone();
+        ready.cell.think_ps = think_ps;
+        let result = pool.run(std::slice::from_ref(&ready))?.swap_remove(0);
+        let (score, away) = (result.score_per_s, result.score_per_s.abs_diff(target));
+        let reached = away * 10_000 <= target * NEAR;
+        if best.as_ref().is_none_or(|best| away < best.result.score_per_s.abs_diff(target)) {
+            best = Some(Fitted { think_ps, result, target, reached });
+        }
+        if reached {
+            break;
+        }
+        next = search.next(Known { think_ps, unit_ps: unit_ps(cpus, score) });
+    }
+    best.ok_or(Stop::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Searches a made-up machine; think time found, the unit there, cells used.
+    fn found(wanted_ps: u64, unit: impl Fn(u64) -> u64) -> (u64, u64, usize) {
+        let mut search = Search::new(wanted_ps);
+        let mut think_ps = wanted_ps / 2;
+        for cells in 1..=CELLS_MAX {
+            let unit_ps = unit(think_ps);
+            if unit_ps.abs_diff(wanted_ps) * 10_000 <= wanted_ps * NEAR {
+                return (think_ps, unit_ps, cells);
+            }
+            match search.next(Known { think_ps, unit_ps }) {
+                Some(next) => think_ps = next,
+                None => return (think_ps, unit_ps, cells),
+            }
+        }
+        (think_ps, unit(think_ps), CELLS_MAX)
+    }
+
+    #[test]
+    fn without_contention_the_second_cell_is_right() {
+        assert_eq!(found(10_000, |think| think + 2_000), (8_000, 10_000, 2));
+        assert_eq!(found(10_000, |think| think + 7_000), (3_000, 10_000, 2));
+    }
+
+    #[test]
+    fn a_full_lock_is_found_out_of() {
+        // Full up to a think time of 6 us, then free.
+        let (think_ps, unit_ps, cells) = found(10_000, |think| 9_000.max(think + 3_000));
+        assert!((think_ps, unit_ps) == (7_000, 10_000) && cells < CELLS_MAX, "{think_ps} {cells}");
+        let (think_ps, unit_ps, _) = found(10_000, |think| 8_000 + think * think / 20_000);
+        assert!(unit_ps.abs_diff(10_000) <= 50, "{think_ps} {unit_ps}");
+    }
+
+    #[test]
+    fn what_is_too_slow_without_think_time_ends_there() {
+        let (think_ps, unit_ps, cells) = found(10_000, |think| think + 12_000);
+        assert_eq!((think_ps, unit_ps), (0, 12_000));
+        assert!(cells <= 3);
+    }
+}

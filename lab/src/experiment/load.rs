@@ -1,0 +1,299 @@
+//! Reads an experiment and its published table, and refuses what does not fit together: before
+//! anything runs, with the line and the field.
+
+use std::ops::Range;
+
+use toml::{Spanned, Value};
+
+use super::cell::{Cell, CellError, Ready, Workload};
+use super::published::Table;
+use super::spec::{Figure, Group, Slope, Spec, Variant};
+use crate::named::NamedPolicy;
+
+/// An experiment that can be run: every name was looked up, every published figure found.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// The published table.
+    pub table: Table,
+    /// What should come out, and why.
+    pub expect: String,
+    /// What the mapping supposes.
+    pub note: Option<String>,
+    /// Machines.
+    pub groups: Vec<GroupPlan>,
+    /// Think time unless fitted, picoseconds.
+    pub think_ps: u64,
+}
+
+/// What is run on one machine.
+#[derive(Clone, Debug)]
+pub struct GroupPlan {
+    /// A cell each variant, with the experiment's think time.
+    pub variants: Vec<VariantPlan>,
+    /// Variant and published score that think time is fitted on.
+    pub fit: Option<(usize, f64)>,
+    /// Figures held against published ones.
+    pub points: Vec<Point>,
+    /// Slopes held against published ones.
+    pub slopes: Vec<SlopePlan>,
+}
+
+/// A variant on one machine.
+#[derive(Clone, Debug)]
+pub struct VariantPlan {
+    /// Its name.
+    pub name: String,
+    /// Its cell.
+    pub ready: Ready,
+    /// Whether `--quick` runs it.
+    pub quick: bool,
+}
+
+/// A published figure and where its counterpart is found.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// Published row.
+    pub row: String,
+    /// Published column.
+    pub column: String,
+    /// What it is.
+    pub figure: Figure,
+    /// The variant.
+    pub variant: usize,
+    /// The variant that a change is counted from.
+    pub against: Option<usize>,
+    /// The published figure.
+    pub published: f64,
+    /// Largest error that counts as reproduced.
+    pub within: Option<f64>,
+}
+
+/// A published slope.
+#[derive(Clone, Debug)]
+pub struct SlopePlan {
+    /// What results call it.
+    pub name: String,
+    /// The figure it is of.
+    pub figure: Figure,
+    /// Variant, its number, and the published figure there.
+    pub over: Vec<(usize, f64, f64)>,
+    /// Largest error that counts as reproduced, per cent.
+    pub within: Option<f64>,
+}
+
+/// What is wrong with an experiment's file, and where.
+#[derive(Debug, thiserror::Error)]
+#[error("{file}:{line}:{column}: {}{message}", prefix(field))]
+pub struct LoadError {
+    /// The file.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// Section and field, such as `variant.name`; empty where none is known.
+    pub field: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+fn prefix(field: &str) -> String {
+    if field.is_empty() { String::new() } else { format!("{field}: ") }
+}
+
+type Placed = (String, Range<usize>);
+
+/// Reads the text of an experiment and of the published table it names.
+///
+/// # Errors
+/// See [`LoadError`].
+pub fn parse(text: &str, file: &str, table: &str) -> Result<Experiment, LoadError> {
+    let refused = |(message, at): Placed| {
+        let (line, column) = place(text, at.start);
+        let field = field_at(text, line);
+        LoadError { file: file.to_string(), line, column, field, message }
+    };
+    let spec: Spec = toml::from_str(text).map_err(|error| {
+        let message = error.message().lines().next().unwrap_or_default().to_string();
+        refused((message, error.span().unwrap_or(0..0)))
+    })?;
+    check(&spec, table).map_err(refused)
+}
+
+fn check(spec: &Spec, table: &str) -> Result<Experiment, Placed> {
+    let at_table = |message: String| (message, spec.table.span());
+    let table = Table::parse(table).map_err(|error| at_table(error.to_string()))?;
+    if table.id != *spec.table.get_ref() {
+        return Err(at_table(format!("the published table calls itself `{}`", table.id)));
+    }
+    let groups = spec.group.iter().map(|group| plan(spec, group, &table));
+    let groups = groups.collect::<Result<Vec<_>, Placed>>()?;
+    Ok(Experiment {
+        expect: spec.expect.clone(),
+        note: spec.note.clone(),
+        groups,
+        think_ps: spec.think_ns * 1000,
+        table,
+    })
+}
+
+/// What is run on one machine.
+fn plan(spec: &Spec, group: &Group, table: &Table) -> Result<GroupPlan, Placed> {
+    let variants = spec.variant.iter().map(|variant| ready(spec, group, variant));
+    let variants = variants.collect::<Result<Vec<_>, Placed>>()?;
+    let points = points(spec, group, table)?;
+    let fit = match &spec.fit {
+        None => None,
+        Some(fit) => {
+            let variant = variant_named(spec, &fit.variant)?;
+            let score = |point: &&Point| point.variant == variant && point.figure == Figure::Score;
+            let point = points.iter().find(score).ok_or_else(|| {
+                let message = format!("no column is the score of this on {}", name_of(group));
+                (message, fit.variant.span())
+            })?;
+            Some((variant, point.published))
+        }
+    };
+    let slopes = spec.slope.iter().map(|slope| slope_of(spec, slope, table));
+    Ok(GroupPlan { variants, fit, points, slopes: slopes.collect::<Result<_, Placed>>()? })
+}
+
+fn name_of(group: &Group) -> &str {
+    group.machine.get_ref()
+}
+
+fn variant_named(spec: &Spec, name: &Spanned<String>) -> Result<usize, Placed> {
+    let at = spec.variant.iter().position(|variant| variant.name.get_ref() == name.get_ref());
+    at.ok_or_else(|| {
+        let known: Vec<&str> =
+            spec.variant.iter().map(|variant| variant.name.get_ref().as_str()).collect();
+        (format!("no variant `{}`; variants: {}", name.get_ref(), known.join(", ")), name.span())
+    })
+}
+
+/// The cell of a variant on a machine.
+fn ready(spec: &Spec, group: &Group, variant: &Variant) -> Result<VariantPlan, Placed> {
+    let base = variant.policy.as_ref().unwrap_or(&spec.policy);
+    let mut policy = base.get_ref().clone();
+    for (at, (key, value)) in variant.set.iter().enumerate() {
+        let first = at == 0 && !policy.contains(':');
+        let value = match value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        policy.push_str(&format!("{}{key}={value}", if first { ':' } else { ',' }));
+    }
+    let workload = Workload::named(spec.workload.get_ref())
+        .map_err(|error| (error.to_string(), spec.workload.span()))?;
+    let cell = Cell {
+        machine: name_of(group).to_string(),
+        workload,
+        policy,
+        cpus: group.cpus,
+        think_ps: spec.think_ns * 1000,
+        seed: 1,
+        quick: false,
+    };
+    let ready = Ready::of(&cell).map_err(|error| {
+        let span = match &error {
+            CellError::Policy(_) if NamedPolicy::parse(base.get_ref()).is_err() => base.span(),
+            CellError::Policy(_) => variant.name.span(),
+            _ => group.machine.span(),
+        };
+        (error.to_string(), span)
+    })?;
+    Ok(VariantPlan { name: variant.name.get_ref().clone(), ready, quick: variant.quick })
+}
+
+/// Every published figure of a machine that has a counterpart.
+fn points(spec: &Spec, group: &Group, table: &Table) -> Result<Vec<Point>, Placed> {
+    let mut points = Vec::new();
+    for (at, variant) in spec.variant.iter().enumerate() {
+        let against = match &variant.against {
+            Some(name) => Some(variant_named(spec, name)?),
+            None => None,
+        };
+        for column in &spec.column {
+            let of_other = |wanted: &Option<Spanned<String>>, is: &str| {
+                wanted.as_ref().is_some_and(|wanted| wanted.get_ref() != is)
+            };
+            if let Some(wanted) = &column.variant {
+                variant_named(spec, wanted)?;
+            }
+            let is_change = column.is == Figure::ScoreChangePct;
+            if of_other(&column.machine, name_of(group))
+                || of_other(&column.variant, variant.name.get_ref())
+                || (is_change && against.is_none())
+            {
+                continue;
+            }
+            let row = group.row.as_ref().unwrap_or(&variant.name).get_ref();
+            let heading = column.column.get_ref();
+            let published = table
+                .figure(row, heading)
+                .map_err(|error| (error.to_string(), column.column.span()))?;
+            points.push(Point {
+                row: row.clone(),
+                column: heading.clone(),
+                figure: column.is,
+                variant: at,
+                against: against.filter(|_| is_change),
+                published,
+                within: column.within,
+            });
+        }
+    }
+    Ok(points)
+}
+
+fn slope_of(spec: &Spec, slope: &Slope, table: &Table) -> Result<SlopePlan, Placed> {
+    let mut over = Vec::new();
+    for name in &slope.variants {
+        let variant = variant_named(spec, name)?;
+        let number = name.get_ref().parse::<f64>().map_err(|_| {
+            (
+                format!("a slope needs variants named by numbers, not `{}`", name.get_ref()),
+                name.span(),
+            )
+        })?;
+        let published = table
+            .figure(name.get_ref(), slope.column.get_ref())
+            .map_err(|error| (error.to_string(), slope.column.span()))?;
+        over.push((variant, number, published));
+    }
+    if over.len() < 2 {
+        return Err(("a slope needs two variants".to_string(), slope.column.span()));
+    }
+    Ok(SlopePlan { name: slope.name.clone(), figure: slope.is, over, within: slope.within })
+}
+
+/// Line and column of a byte offset, both from 1.
+fn place(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset.min(text.len())).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    (line, column)
+}
+
+/// Section and field that a line is about: the last heading above it and what stands before `=`.
+fn field_at(text: &str, line: usize) -> String {
+    let mut section = String::new();
+    for (number, content) in (1..).zip(text.lines()) {
+        let content = content.trim();
+        if content.starts_with('[') && !content.contains('=') {
+            section = content.trim_matches(['[', ']']).to_string();
+        }
+        if number == line {
+            let Some((field, _)) = content.split_once('=') else {
+                return section;
+            };
+            let dot = if section.is_empty() { "" } else { "." };
+            return format!("{section}{dot}{}", field.trim());
+        }
+    }
+    section
+}
+
+#[cfg(test)]
+#[path = "load_tests.rs"]
+mod tests;

@@ -1,0 +1,245 @@
+//! Runs cells on worker threads, each cell once, and keeps what is finished.
+//!
+//! Whoever wants results asks [`Pool::run`] from a thread of its own and waits. Which worker runs
+//! which cell, and when, changes no result: a cell is deterministic and knows nothing of others.
+
+use std::collections::{BTreeMap, BinaryHeap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::cell::{self, CellError, Ready};
+use super::outcome::CellResult;
+use super::store::Store;
+
+/// How often a waiting worker looks whether it was asked to end.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Stop {
+    /// The user ended the run.
+    #[error("interrupted")]
+    Interrupted,
+    /// A cell has no result.
+    #[error(transparent)]
+    Cell(#[from] CellError),
+}
+
+/// How far the work is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Cells asked for so far; a search asks for more as it goes.
+    pub asked: usize,
+    /// Cells answered.
+    pub done: usize,
+    /// Of them, out of the store.
+    pub stored: usize,
+}
+
+type Answer = (usize, Result<CellResult, CellError>);
+
+struct Job {
+    /// The longest first; among equals the one asked for first.
+    rank: (usize, std::cmp::Reverse<usize>),
+    at: usize,
+    ready: Ready,
+    reply: Sender<Answer>,
+}
+
+impl PartialEq for Job {
+    fn eq(&self, other: &Job) -> bool {
+        self.rank == other.rank
+    }
+}
+
+impl Eq for Job {}
+
+impl PartialOrd for Job {
+    fn partial_cmp(&self, other: &Job) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Job {
+    fn cmp(&self, other: &Job) -> std::cmp::Ordering {
+        self.rank.cmp(&other.rank)
+    }
+}
+
+#[derive(Default)]
+struct State {
+    jobs: BinaryHeap<Job>,
+    progress: Progress,
+    /// Nobody will ask any more, or nobody may.
+    closed: bool,
+    /// Results of this run, by key.
+    known: BTreeMap<String, CellResult>,
+    /// Why the first result that could not be stored was not.
+    not_stored: Option<String>,
+}
+
+/// What to do and how.
+pub struct Options<'a> {
+    /// Where results are kept; `None` keeps none.
+    pub store: Option<Store>,
+    /// Whether results in the store are left aside.
+    pub fresh: bool,
+    /// Worker threads, at least 1.
+    pub workers: usize,
+    /// True once the user wants to end.
+    pub stop: &'a (dyn Fn() -> bool + Sync),
+    /// Told after each cell and each question.
+    pub progress: &'a (dyn Fn(Progress) + Sync),
+}
+
+/// Cells to run and those who run them.
+pub struct Pool<'a> {
+    options: Options<'a>,
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+/// What a pool had done when it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Cells.
+    pub progress: Progress,
+    /// Why results could not be stored, if so.
+    pub not_stored: Option<String>,
+}
+
+impl<'a> Pool<'a> {
+    /// Runs `question` with a pool of workers and ends them afterwards.
+    pub fn with<T>(options: Options<'a>, question: impl FnOnce(&Pool<'a>) -> T) -> (T, Ended) {
+        let pool = Pool { options, state: Mutex::default(), wake: Condvar::new() };
+        let answer = std::thread::scope(|scope| {
+            for _ in 0..pool.options.workers.max(1) {
+                scope.spawn(|| pool.work());
+            }
+            let closer = Closer(&pool);
+            let answer = question(&pool);
+            drop(closer);
+            answer
+        });
+        let state = pool.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        (answer, Ended { progress: state.progress, not_stored: state.not_stored })
+    }
+
+    /// Results of these cells, in their order.
+    ///
+    /// # Errors
+    /// The user ended the run, or a cell has no result: the first of these, in their order.
+    pub fn run(&self, cells: &[Ready]) -> Result<Vec<CellResult>, Stop> {
+        let (reply, answers) = channel();
+        let progress = {
+            let mut state = self.state();
+            for (at, ready) in cells.iter().enumerate() {
+                let rank = (ready.cost(), std::cmp::Reverse(state.progress.asked));
+                state.jobs.push(Job { rank, at, ready: ready.clone(), reply: reply.clone() });
+                state.progress.asked += 1;
+            }
+            state.progress
+        };
+        drop(reply);
+        self.wake.notify_all();
+        (self.options.progress)(progress);
+        let mut results: Vec<Option<Result<CellResult, CellError>>> = Vec::new();
+        results.resize_with(cells.len(), || None);
+        for (at, result) in answers {
+            results[at] = Some(result);
+        }
+        // A job that was dropped leaves a gap: the run was ended.
+        results.into_iter().map(|result| Ok(result.ok_or(Stop::Interrupted)??)).collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A worker that died in here left the state whole: it is changed in single steps.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        while let Some(job) = self.next_job() {
+            let (result, was_stored) = self.answer(&job.ready);
+            let progress = {
+                let mut state = self.state();
+                state.progress.done += 1;
+                state.progress.stored += usize::from(was_stored);
+                state.progress
+            };
+            (self.options.progress)(progress);
+            // Nobody waits any more when the run is over.
+            let _ = job.reply.send((job.at, result));
+        }
+    }
+
+    /// The next job; `None` when there will be none. Drops all that wait when the user ends the run.
+    fn next_job(&self) -> Option<Job> {
+        let mut state = self.state();
+        loop {
+            if (self.options.stop)() {
+                state.jobs.clear();
+            } else if let Some(job) = state.jobs.pop() {
+                return Some(job);
+            }
+            if state.closed {
+                return None;
+            }
+            let waited = self.wake.wait_timeout(state, LOOK_EVERY);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn answer(&self, ready: &Ready) -> (Result<CellResult, CellError>, bool) {
+        let key = ready.key();
+        if let Some(result) = self.state().known.get(&key) {
+            return (Ok(result.clone()), true);
+        }
+        let store = self.options.store.as_ref();
+        let stored = store.filter(|_| !self.options.fresh).and_then(|store| store.get(&key));
+        let was_stored = stored.is_some();
+        let result = match stored {
+            Some(result) => Ok(result),
+            None => compute(ready),
+        };
+        if let Ok(result) = &result {
+            let written = match store.filter(|_| !was_stored) {
+                Some(store) => store.put(&key, result),
+                None => Ok(()),
+            };
+            let mut state = self.state();
+            if let Err(error) = written {
+                state.not_stored.get_or_insert(error.to_string());
+            }
+            state.known.insert(key, result.clone());
+        }
+        (result, was_stored)
+    }
+}
+
+/// Lets the workers go, also when the question panicked.
+struct Closer<'p, 'a>(&'p Pool<'a>);
+
+impl Drop for Closer<'_, '_> {
+    fn drop(&mut self) {
+        self.0.state().closed = true;
+        self.0.wake.notify_all();
+    }
+}
+
+/// Runs a cell. A workload that finds no memory panics in its coroutine: that is a result of the
+/// cell, not the end of the run.
+fn compute(ready: &Ready) -> Result<CellResult, CellError> {
+    let run = catch_unwind(AssertUnwindSafe(|| cell::run(ready)));
+    run.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+        Err(CellError::Ended {
+            machine: ready.cell.machine.clone(),
+            policy: ready.cell.policy.clone(),
+            cpus: ready.cell.cpus,
+            message: text.unwrap_or_else(|| "no message".to_string()),
+        })
+    })
+}
