@@ -21,8 +21,8 @@ use super::policies::layout::emit;
 /// Options of `pageyard reproduce`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Each table is printed with the published figure, the modelled one and the error: `=` marks what was \
-fitted,\n`!` a miss. docs/REPRODUCE.md tells what is fitted and what an error is.
+Each table is printed with the published figure, the modelled one and the error: `=` marks what was
+fitted, `!` a miss. docs/REPRODUCE.md tells what is fitted and what an error is.
 
 Examples:
   pageyard reproduce --quick
@@ -97,7 +97,7 @@ fn tell(ended: &Ended, folder: Option<PathBuf>, interrupted: bool) {
     if let Some(error) = &ended.not_stored {
         let folder = folder.unwrap_or_default();
         eprintln!(
-            "pageyard: results could not be stored in {}: {error}; name another folder with --store",
+            "pageyard: cannot store results in {}: {error}; name another folder with --store",
             folder.display()
         );
     }
@@ -179,8 +179,8 @@ fn page(
     let mut page = tables.collect::<Vec<_>>().join("\n");
     if !page.is_empty() {
         page.push_str(
-            "\n`=` fitted, `!` outside tolerance; errors are in per cent of the published figure, or \
-             in\npoints where that is in per cent; rows without a figure (-) were not run\n",
+            "\n`=` fitted, `!` outside tolerance; errors are in per cent of the published figure,\n\
+             or in points where that is in per cent; rows without a figure (-) were not run\n",
         );
     }
     if !missing.is_empty() {

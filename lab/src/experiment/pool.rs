@@ -174,7 +174,7 @@ impl<'a> Pool<'a> {
         }
     }
 
-    /// The next job; `None` when there will be none. Drops all that wait when the user ends the run.
+    /// The next job; `None` when there will be none. Drops all that wait when the user ends it.
     fn next_job(&self) -> Option<Job> {
         let mut state = self.state();
         loop {

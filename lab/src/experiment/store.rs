@@ -1,7 +1,7 @@
 //! Results that were computed before, one small file each.
 //!
-//! A file is named by the hash of the cell's key and holds that key: a result is used only if its key
-//! is the one asked for and its sum is right. Anything else is computed anew and written over.
+//! A file is named by the hash of the cell's key and holds that key: a result is used only if its
+//! key is the one asked for and its sum is right. Anything else is computed anew, written over.
 
 use std::fs;
 use std::io;

@@ -39,7 +39,8 @@ fn machine(thought: &Thought) -> String {
              published"
         ),
         Some((published, modelled, false)) => format!(
-            "the baseline is not met: {modelled} a second at think time {think}, {published} published"
+            "the baseline is not met: {modelled} a second at think time {think}, {published} \
+             published"
         ),
     };
     format!("{machine}, {cpus} CPU{}; {how}", if *cpus == 1 { "" } else { "s" })
