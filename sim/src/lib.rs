@@ -8,6 +8,7 @@ pub mod lock;
 pub mod machine;
 pub mod memory;
 pub mod platform;
+pub mod probe;
 pub mod stats;
 pub mod streamer;
 pub mod tables;

@@ -284,6 +284,21 @@ impl World {
         }
     }
 
+    /// Loads a line whose address is the last load's result, and waits for it, as a pointer chase
+    /// does. Latencies are from load to use: the one instruction is in them.
+    pub fn load_and_wait(&self, line: Line) {
+        if !self.is_charging.get() {
+            return;
+        }
+        let cpu = self.cpu();
+        let (_, latency) = self.reach(cpu, line, Use::Read, self.now());
+        let cpu = &mut self.cpus.borrow_mut()[cpu];
+        let now = cpu.window.now();
+        let coming = cpu.coming.iter().position(|&(coming, _)| coming == line);
+        let done = coming.map_or(0, |at| cpu.coming.swap_remove(at).1);
+        cpu.window.wait_until(done.max(now + latency));
+    }
+
     /// Branches on what was just loaded. Guessed by a two-bit counter: guessed right, the CPU runs
     /// on; guessed wrong, it begins again when the load is here.
     pub fn branch(&self, on: Branch, taken: bool) {
