@@ -26,7 +26,8 @@ enum Verb {
     Record(cmd::record::Args),
     /// List, show and compare policies.
     Policies(cmd::policies::Args),
-    /// List and show modelled machines.
+    /// List, show and check modelled machines; measure this host.
+    #[command(visible_alias = "machine")]
     Machines(cmd::machines::Args),
     /// Run one workload on a modelled machine: score, waiting, holds, line transfers.
     Simulate(cmd::simulate::Args),

@@ -93,3 +93,93 @@ fn a_file_of_ones_own_is_shown_and_a_bad_one_refused_with_its_line() {
     );
     refused(&["show", "skl4s"], "nearest: skl-4s");
 }
+
+#[test]
+fn a_desktop_is_checked_against_what_was_published_and_what_its_file_says() {
+    let text = printed(&["check", "skl-desktop"]);
+    let line = |start: &str| text.lines().find(|line| line.starts_with(start)).unwrap();
+    let words: Vec<&str> = line("  first level").split_whitespace().take(5).collect();
+    assert_eq!(words, ["first", "level", "ns", "1.4", "-"]);
+    assert!(line("within 10 %: ").contains(" published, "));
+    let json: Value = serde_json::from_str(&printed(&["check", "skl-desktop", "--json"])).unwrap();
+    let rows = json[0]["rows"].as_array().unwrap();
+    assert_eq!(json[0]["has_published"], true);
+    assert_eq!(rows.len() + 4, text.lines().count(), "title, heading, blank line, summary");
+    for row in rows {
+        let (modelled, file) = (row["modelled"].as_f64().unwrap(), row["file"].as_f64().unwrap());
+        let error = row["file_error"].as_f64().unwrap();
+        assert!((modelled / file - 1.0 - error).abs() < 0.002, "{row}");
+        let misses = row["misses"].as_array().unwrap();
+        assert_eq!(misses.contains(&"file".into()), error.abs() > 0.1, "{row}");
+    }
+}
+
+/// Text of a bundled machine, under another name, with one figure replaced.
+fn own_file(name: &str, from: &str, to: &str) -> std::path::PathBuf {
+    let bundled = Path::new(env!("CARGO_MANIFEST_DIR")).join("../machines/skl-desktop.toml");
+    let text = std::fs::read_to_string(bundled).unwrap();
+    let text = text.replace("name = \"skl-desktop\"", &format!("name = \"{name}\""));
+    assert!(text.contains(from));
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.toml"));
+    std::fs::write(&path, text.replace(from, to)).unwrap();
+    path
+}
+
+#[test]
+fn a_miss_is_named_and_fails_only_if_strict() {
+    // What others measured is not what the model has.
+    let path = own_file("missing", "ping_pong_socket_ns = { median = 19.7, p5 = 18.2, p95 = 21", {
+        "ping_pong_socket_ns = { median = 5, p5 = 4, p95 = 21"
+    });
+    let path = path.to_str().unwrap();
+    let text = printed(&["check", path]);
+    let line = text.lines().find(|line| line.starts_with("  ping-pong, two cores")).unwrap();
+    assert!(line.ends_with("miss"), "{line}");
+    let output = machines(&["check", path, "--strict"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), text);
+}
+
+#[test]
+fn a_machine_without_published_figures_says_so() {
+    let path = own_file("unpublished", "[published]", "[sources.unused]");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.split("[sources.unused]").next().unwrap()).unwrap();
+    let text = printed(&["check", path.to_str().unwrap()]);
+    assert!(text.contains("nothing is published of it"), "{text}");
+    assert!(text.contains("within 10 %: 0 of 0 published"), "{text}");
+}
+
+#[test]
+fn the_file_of_this_host_loads_again_and_can_be_checked() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("this-host.toml");
+    let path = path.to_str().unwrap();
+    let output = machines(&["new", "--quick", "--name", "this-host", "-o", path]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    if error.contains("cannot be read; this needs Linux") || error.contains("may not run on every")
+    {
+        eprintln!("skipped: {error}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    assert!(output.stdout.is_empty());
+    assert!(printed(&["show", path]).starts_with("this-host  "));
+    let shown: Value = serde_json::from_str(&printed(&["show", path, "--json"])).unwrap();
+    let fields = shown["fields"].as_array().unwrap();
+    let source = |name: &str| {
+        let field = fields.iter().find(|field| field["field"] == name).unwrap();
+        field["source"].as_str().unwrap().to_string()
+    };
+    assert!(source("latency.dram_local_ns").starts_with("measured: on this host"));
+    assert!(source("core.rob_instructions").starts_with("estimate: "));
+    for line in std::fs::read_to_string(path).unwrap().lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}
+
+#[test]
+fn a_host_is_not_measured_for_nothing() {
+    refused(&["new", "--name", "My Server"], "small letters, digits and dashes");
+    refused(&["new", "--json"], "a machine file is TOML");
+    refused(&["new", "-o", env!("CARGO_TARGET_TMPDIR")], "is a folder");
+}

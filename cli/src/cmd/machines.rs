@@ -1,10 +1,14 @@
-//! `pageyard machines`: which servers and desktops are modelled, and every figure of one.
+//! `pageyard machines`: which servers and desktops are modelled, every figure of one, what the
+//! model measures on it; and a file for the host we run on.
 
+mod check;
+mod new;
 mod show;
 
 use std::process::ExitCode;
 
 use pageyard_sim::machine::{self, Machine, MachineError};
+use pageyard_sim::probe::CORES_MAX;
 use serde_json::{Value, json};
 
 use super::policies::layout::emit;
@@ -38,11 +42,42 @@ Examples:
         #[arg(value_name = "NAME|FILE")]
         machine: String,
     },
+    /// What the model's own ping-pong, latencies and bandwidths are, beside the published ones
+    #[command(after_help = "\
+Runs micro-benchmarks on the model and compares them with what others measured on
+the machine, and with the machine file's own figures; more than 10 % off is a miss.
+
+Examples:
+  pageyard machines check
+  pageyard machines check skl-2s icx-2s --strict
+  pageyard machines check my-server.toml --json")]
+    Check {
+        /// Machines [default: every bundled one]
+        #[arg(value_name = "NAME|FILE")]
+        machines: Vec<String>,
+        /// Exit with 1 if there is a miss
+        #[arg(long)]
+        strict: bool,
+    },
+    /// Measure this host and write its machine file
+    #[command(after_help = "\
+Measures for about half a minute; other work on the host widens the ranges. What
+cannot be measured is written as an estimate with a wide range.
+
+Examples:
+  pageyard machine new -o my-server.toml --name my-server
+  pageyard machines show my-server.toml")]
+    New(new::Args),
 }
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let text = match (args.what, args.json) {
+        (What::Check { machines, strict }, json) => return checked(&machines, strict, json),
+        (What::New(_), true) => anyhow::bail!(
+            "a machine file is TOML; for JSON, write it with -o FILE and show FILE with --json"
+        ),
+        (What::New(args), false) => return new::run(&args),
         (What::List, false) => list()?,
         (What::List, true) => pretty(&list_json()?)?,
         (What::Show { machine }, json) => {
@@ -52,6 +87,25 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     emit(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Exit code 1 if asked to be strict and something is outside.
+fn checked(names: &[String], strict: bool, json: bool) -> anyhow::Result<ExitCode> {
+    let machines = match names {
+        [] => bundled()?,
+        names => names.iter().map(|name| Machine::named(name)).collect::<Result<_, _>>()?,
+    };
+    for machine in &machines {
+        let cores = machine.topology.cores() as usize;
+        anyhow::ensure!(
+            cores <= CORES_MAX,
+            "{}: {cores} cores; the model holds at most {CORES_MAX}",
+            machine.name
+        );
+    }
+    let all = check::check_all(&machines);
+    emit(&if json { pretty(&check::json(&all))? } else { check::text(&all) })?;
+    Ok(if strict && !check::is_within(&all) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn pretty(value: &Value) -> anyhow::Result<String> {
