@@ -116,7 +116,7 @@ fn main() {
         machine.cpus(),
     );
     println!(
-        "{seconds:.2} s on a CPU, {elapsed:.2} s by the clock; {} ms of virtual time; peak memory {} MiB",
+        "{seconds:.2} s on a CPU, {elapsed:.2} s by the clock; {} ms of virtual time; {} MiB at most",
         world.now() / 1_000_000_000,
         peak_mib(),
     );
