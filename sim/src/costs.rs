@@ -39,6 +39,8 @@ pub struct Costs {
     pub dirty_ps: Vec<Vec<Vec<u64>>>,
     /// What a locked instruction takes on a line that the core owns.
     pub atomic_ps: u64,
+    /// What it takes longer if the other thread of the core had the line for one last.
+    pub sibling_ps: u64,
     /// Time lost when a branch was guessed wrong, after what it depends on is known.
     pub mispredict_ps: u64,
     /// Latency of memory under load: bytes a microsecond of one socket, and the latency there; by
@@ -82,6 +84,7 @@ impl Costs {
             dram_ps: all().map(|a| all().map(|b| machine.dram_ps(a, b)).collect()).collect(),
             dirty_ps: all().map(|a| all().map(|b| by_home(a, b)).collect()).collect(),
             atomic_ps: machine.latency.locked_ps,
+            sibling_ps: machine.latency.smt_transfer_ps.unwrap_or(0),
             mispredict_ps: MISPREDICT_CYCLES * cycle_fs / 1000,
             loaded: [idle].into_iter().chain(machine.bandwidth.dram_loaded.clone()).collect(),
         }
@@ -155,6 +158,7 @@ pub(crate) mod tests {
             dram_ps: far(80_000, 140_000),
             dirty_ps: dirty(sockets),
             atomic_ps: 6_000,
+            sibling_ps: 2_000,
             mispredict_ps: 6_000,
             loaded: Vec::new(),
         }

@@ -68,6 +68,9 @@ struct State {
     /// Core + 1 that wrote last and has the only copy.
     owner: u16,
     home: u8,
+    /// CPU + 1 whose locked instruction had the line last, and when it had it.
+    locker: u16,
+    locked_at: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -124,6 +127,20 @@ impl Memory {
             states
         });
         &mut states[line as usize % CHUNK]
+    }
+
+    /// A CPU asks for a line to execute a locked instruction: which CPU had it for one last, and
+    /// when. Requests are served in the order in which they are made: nobody gets a line that is
+    /// still on its way to somebody else.
+    pub fn last_locked(&mut self, line: Line) -> (Option<usize>, u64) {
+        let state = self.state(line.0);
+        (usize::from(state.locker).checked_sub(1), state.locked_at)
+    }
+
+    /// A CPU's locked instruction has a line from a time on.
+    pub fn note_locked(&mut self, line: Line, cpu: usize, at: u64) {
+        let state = self.state(line.0);
+        (state.locker, state.locked_at) = (cpu as u16 + 1, at);
     }
 
     /// Uses a line on a core at a time: where it was, and after how long it is there, picoseconds.

@@ -331,19 +331,30 @@ impl World {
         }
     }
 
-    /// A locked instruction on a line: everything before it is done first.
+    /// A locked instruction on a line: everything before it is done first, and the line is here once
+    /// whoever asked for it earlier has had it.
     pub fn locked(&self, line: Line) {
         if !self.is_charging.get() {
             return;
         }
         self.execute(INSTRUCTIONS_PER_ACCESS);
-        let cpu = self.cpu();
-        self.cpus.borrow_mut()[cpu].window.fence();
-        let (source, latency) = self.reach(cpu, line, Use::Write, self.now());
+        let me = self.cpu();
+        self.cpus.borrow_mut()[me].window.fence();
+        let (last, at) = self.memory.borrow_mut().last_locked(line);
+        let other = last.filter(|&last| last != me);
+        let is_siblings =
+            other.is_some_and(|other| self.costs.core_of(other) == self.costs.core_of(me));
+        let now = self.now();
+        let begins = if other.is_some() { now.max(at) } else { now };
+        let (source, latency) = self.reach(me, line, Use::Write, begins);
         // Published transfers are measured with locked instructions: they are in the latency.
-        let latency = if source == Source::L1 { self.costs.atomic_ps } else { latency };
-        let window = &mut self.cpus.borrow_mut()[cpu].window;
-        window.wait_until(window.now() + latency);
+        let latency = match source {
+            Source::L1 if is_siblings => self.costs.atomic_ps + self.costs.sibling_ps,
+            Source::L1 => self.costs.atomic_ps,
+            _ => latency,
+        };
+        self.memory.borrow_mut().note_locked(line, me, begins + latency);
+        self.cpus.borrow_mut()[me].window.wait_until(begins + latency);
     }
 
     /// A plain store that others wait for: returns when they can see it. The CPU goes on.

@@ -41,6 +41,7 @@ fn costs(sockets: usize, cores: usize) -> Costs {
         dram_ps: far(80_000, 140_000),
         dirty_ps: (0..sockets).map(|_| vec![vec![110_000; sockets]; sockets]).collect(),
         atomic_ps: 6_000,
+        sibling_ps: 0,
         mispredict_ps: 6_000,
         loaded: Vec::new(),
     }

@@ -39,6 +39,16 @@ fn two_sockets_give_back_their_latencies() {
 }
 
 #[test]
+fn a_ping_pong_takes_a_transfer_each_way() {
+    let smt = Costs { threads_per_core: 2, ..toy() };
+    let ping_pong = ping_pong::measure(&smt);
+    near("one core", ping_pong.smt_ps.unwrap(), 8_000);
+    near("one socket", ping_pong.socket_ps.unwrap(), 50_000);
+    // There with home at the writer (110 ns), back with home at the reader (170 ns).
+    near("two sockets", ping_pong.cross_ps.unwrap(), 140_000);
+}
+
+#[test]
 fn the_same_machine_gives_the_same_picoseconds() {
     let loads = [10_000, 30_000];
     assert_eq!(measure(&toy(), &loads), measure(&toy(), &loads));
