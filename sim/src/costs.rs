@@ -33,6 +33,8 @@ pub struct Costs {
     pub l2_ps: u64,
     /// In the last.
     pub llc_ps: u64,
+    /// A clean line that only another core of the socket has.
+    pub clean_socket_ps: u64,
     /// From memory, by socket that asks and home socket.
     pub dram_ps: Vec<Vec<u64>>,
     /// Written by another core, by socket that asks, socket that wrote and home.
@@ -81,6 +83,7 @@ impl Costs {
             l1_ps: machine.latency.l1_ps,
             l2_ps: machine.latency.l2_ps,
             llc_ps: machine.latency.llc_ps,
+            clean_socket_ps: machine.latency.hit_socket_ps,
             dram_ps: all().map(|a| all().map(|b| machine.dram_ps(a, b)).collect()).collect(),
             dirty_ps: all().map(|a| all().map(|b| by_home(a, b)).collect()).collect(),
             atomic_ps: machine.latency.locked_ps,
@@ -155,6 +158,7 @@ pub(crate) mod tests {
             l1_ps: 1_000,
             l2_ps: 5_000,
             llc_ps: 20_000,
+            clean_socket_ps: 20_000,
             dram_ps: far(80_000, 140_000),
             dirty_ps: dirty(sockets),
             atomic_ps: 6_000,

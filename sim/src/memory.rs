@@ -237,7 +237,7 @@ impl Memory {
         let in_socket = self.cores_of(socket);
         if state.cores & in_socket != 0 && !self.llc[socket].touch(line) {
             // Another core of the socket has it clean, and the snoop filter knows.
-            return (Source::Llc, self.costs.llc_ps);
+            return (Source::Llc, self.costs.clean_socket_ps);
         }
         self.below(core, line, state.home, now)
     }

@@ -38,6 +38,7 @@ fn costs(sockets: usize, cores: usize) -> Costs {
         l1_ps: 1_000,
         l2_ps: 5_000,
         llc_ps: 20_000,
+        clean_socket_ps: 20_000,
         dram_ps: far(80_000, 140_000),
         dirty_ps: (0..sockets).map(|_| vec![vec![110_000; sockets]; sockets]).collect(),
         atomic_ps: 6_000,
