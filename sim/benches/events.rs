@@ -111,12 +111,12 @@ fn main() {
     assert!(structures > 0 && events > structures);
     let rate = events as f64 / seconds / 1e6;
     println!(
-        "{}, {} CPUs: {events} line events, {structures} of them of structures; {rate:.1} million/s",
+        "{}, {} CPUs: {events} line events, {structures} of structures; {rate:.1} million/s",
         machine.name,
         machine.cpus(),
     );
     println!(
-        "{seconds:.2} s on a CPU, {elapsed:.2} s by the clock; {} ms of virtual time; {} MiB at most",
+        "{seconds:.2} s on a CPU, {elapsed:.2} s by the clock; {} ms of virtual time, {} MiB",
         world.now() / 1_000_000_000,
         peak_mib(),
     );

@@ -331,8 +331,8 @@ impl World {
         }
     }
 
-    /// A locked instruction on a line: everything before it is done first, and the line is here once
-    /// whoever asked for it earlier has had it.
+    /// A locked instruction on a line: everything before it is done first, and the line is here
+    /// once whoever asked for it earlier has had it.
     pub fn locked(&self, line: Line) {
         if !self.is_charging.get() {
             return;
