@@ -203,7 +203,15 @@ fn of_point(experiment: &Experiment, plan: &GroupPlan, group: &Group, point: &Po
     let in_points = point.figure.is_pct();
     let mut compared = compare(experiment, at, (point.published, modelled), judged, in_points);
     compared.fitted = is_fit && point.figure == Figure::Score;
+    if point.same_sign && modelled.is_some_and(|modelled| !same_sign(modelled, point.published)) {
+        compared.within = compared.within.map(|_| false);
+    }
     compared
+}
+
+/// A change that is none has neither sign.
+fn same_sign(a: f64, b: f64) -> bool {
+    a * b > 0.0
 }
 
 fn of_slope(
@@ -266,6 +274,29 @@ fn least_squares(points: &[(f64, f64)]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_small_error_with_the_wrong_sign_is_a_miss() {
+        let experiment = super::super::catalogue::load("prefetch_v3_v4").unwrap().unwrap();
+        let plan = &experiment.groups[1];
+        let point = plan.points.iter().find(|point| point.published == 2.8).unwrap();
+        let with = |base: u64, head: u64| {
+            let result = |score_per_s| {
+                let result = CellResult { score_per_s, ..CellResult::default() };
+                Some(vec![result])
+            };
+            let mut results = vec![None; plan.variants.len()];
+            results[point.against.unwrap()] = result(base);
+            results[point.variant] = result(head);
+            let group = Group { results, fitted: None, stop: None };
+            of_point(&experiment, plan, &group, point).within
+        };
+        assert_eq!(with(1000, 1010), Some(true));
+        assert_eq!(with(1000, 1057), Some(true));
+        assert_eq!(with(1000, 1059), Some(false));
+        assert_eq!(with(1000, 1000), Some(false), "no change at all has no sign");
+        assert_eq!(with(1000, 999), Some(false), "2.9 points off, and a loss");
+    }
 
     #[test]
     fn the_published_slopes_are_those_that_least_squares_gives() {

@@ -66,6 +66,8 @@ pub struct Point {
     pub published: f64,
     /// Largest error that counts as reproduced.
     pub within: Option<f64>,
+    /// Whether the sign has to be right as well.
+    pub same_sign: bool,
 }
 
 /// A published slope.
@@ -240,6 +242,7 @@ fn points(spec: &Spec, group: &Group, table: &Table) -> Result<Vec<Point>, Place
                 against: against.filter(|_| is_change),
                 published,
                 within: column.within,
+                same_sign: column.same_sign,
             });
         }
     }

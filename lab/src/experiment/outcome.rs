@@ -36,7 +36,7 @@ pub struct LineFigures {
 }
 
 /// The result of a cell.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellResult {
     /// Units of work a second, all CPUs together.
     pub score_per_s: u64,

@@ -103,6 +103,9 @@ pub struct Column {
     /// Largest error that counts as reproduced: points where the figure is in per cent, else per
     /// cent of the published figure. Without it the figure is shown and not judged.
     pub within: Option<f64>,
+    /// Whether the sign has to be right as well, however small the error.
+    #[serde(default)]
+    pub same_sign: bool,
 }
 
 /// The slope of a column over variants whose names are numbers, by least squares.
