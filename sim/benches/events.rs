@@ -12,7 +12,7 @@ use pageyard::{
     ZoneKind, preset, watermark,
 };
 use pageyard_sim::costs::Costs;
-use pageyard_sim::layout::{Era, Layout};
+use pageyard_sim::layout::{Era, Layout, NumaLines};
 use pageyard_sim::machine::Machine;
 use pageyard_sim::platform::Sim;
 use pageyard_sim::world::{Job, World};
@@ -51,7 +51,7 @@ fn build(machine: &Machine) -> (Rc<World>, Rc<Allocator<Sim>>) {
         zones: &zones,
         tuning: Tuning::default(),
     };
-    let era = Era { lock_on_area_line: true, pcp_irq_off: true, global_events: false };
+    let era = Era { lock_on_area_line: true, pcp_irq_off: true, numa_lines: NumaLines::Folded };
     let world = World::new(costs, Layout::new(&geometry, era, 0));
     let policy = preset::find("linux-4.17").expect("a preset");
     let sim = Sim::new(Rc::clone(&world));

@@ -6,7 +6,7 @@
 //! structures (include/linux/mmzone.h), not those of our tables.
 
 use pageyard::platform::{Field, TableId};
-use pageyard::{Geometry, ORDERS_MAX, TYPES};
+use pageyard::{Geometry, ORDERS_MAX, TYPES, ZoneItem};
 
 use crate::memory::Line;
 
@@ -15,8 +15,10 @@ const ZONE_LINES: u64 = 32;
 const AREA_LINE: u64 = 2;
 const AREA_BYTES: u64 = 104;
 const LOCK_LINE: u64 = 22;
+/// Zone counters: `vm_stat[]` begins on a line of its own, behind `_pad3_`.
 const STAT_LINE: u64 = 24;
-const EVENT_LINE: u64 = 26;
+/// Events that no kernel counts by zone with atomic words (`pgalloc`, `pgfree`).
+const EVENT_LINE: u64 = 28;
 /// Lines of a per-CPU cache: words, lists, counters.
 const PCP_LINES: u64 = 8;
 const PCP_LISTS_LINE: u64 = 1;
@@ -28,6 +30,50 @@ const BLOCKS_PER_LINE: u64 = 128;
 /// Fields of a zone's record that are bits of its flags: work of reclaim, below high, boosted.
 const FLAG_FIELDS: std::ops::RangeInclusive<u8> = 5..=7;
 
+/// The zone counter of free CMA pages; those before it are on the first line.
+const FREE_CMA: u64 = ZoneItem::FreeCma as u64;
+/// Counters of 8 bytes on a line.
+const WORDS: u64 = 8;
+/// The first six event counters are those of NUMA placement, in the kernel's order.
+const NUMA_ITEMS: u64 = 6;
+/// Lines of counters of the machine: three of `vm_zone_stat[]`, one of `vm_numa_stat[]`.
+const GLOBAL_LINES: u64 = 4;
+const GLOBAL_NUMA: u64 = 3;
+
+/// Where a kernel keeps the counters of NUMA placement (include/linux/mmzone.h, mm/vmstat.c). Which
+/// of them shares a line with a word that every allocation reads decides what an overflow costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumaLines {
+    /// Up to 4.13: items 12 to 17 of `vm_stat[]`, of the zone and of the machine. With zsmalloc
+    /// configured, free pages are item 0 and free CMA pages item 18, next to `numa_local`.
+    InStat,
+    /// 4.14 to 5.13: `vm_numa_stat[]`, right behind the 13 items of `vm_stat[]`, of which free CMA
+    /// pages are the last, next to `numa_hit`. A line of the machine's own.
+    Behind,
+    /// 5.14 on: the same, behind 11 items; folded by readers only, no counter of the machine.
+    Folded,
+}
+
+impl NumaLines {
+    /// Place of free CMA pages among a zone's counters.
+    const fn free_cma(self) -> u64 {
+        match self {
+            NumaLines::InStat => 18,
+            NumaLines::Behind => 12,
+            NumaLines::Folded => 10,
+        }
+    }
+
+    /// Place of `numa_hit`, the first of the six.
+    const fn numa_hit(self) -> u64 {
+        match self {
+            NumaLines::InStat => 12,
+            NumaLines::Behind => 13,
+            NumaLines::Folded => 11,
+        }
+    }
+}
+
 /// How structures of one era differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Era {
@@ -35,8 +81,8 @@ pub struct Era {
     pub lock_on_area_line: bool,
     /// A per-CPU cache is guarded by interrupts being off: no word is locked.
     pub pcp_irq_off: bool,
-    /// Event counters are also kept for all zones together, on one line of the machine.
-    pub global_events: bool,
+    /// Where the counters of NUMA placement lie.
+    pub numa_lines: NumaLines,
 }
 
 /// What a line belongs to, for reports.
@@ -87,6 +133,7 @@ pub struct Layout {
     zones_at: u64,
     pcps_at: u64,
     cpus_at: u64,
+    globals_at: u64,
     extra_at: u64,
     end: u64,
 }
@@ -108,7 +155,8 @@ impl Layout {
         let zones_at = (blocks_at + blocks.div_ceil(BLOCKS_PER_LINE)).next_multiple_of(2);
         let pcps_at = zones_at + zones * ZONE_LINES;
         let cpus_at = pcps_at + zones * cpus * PCP_LINES;
-        let extra_at = (cpus_at + cpus + 1).next_multiple_of(2);
+        let globals_at = (cpus_at + cpus).next_multiple_of(2);
+        let extra_at = globals_at + GLOBAL_LINES;
         Layout {
             era,
             cpus,
@@ -119,6 +167,7 @@ impl Layout {
             zones_at,
             pcps_at,
             cpus_at,
+            globals_at,
             extra_at,
             end: extra_at + extra,
         }
@@ -149,10 +198,17 @@ impl Layout {
         Line(record as u64)
     }
 
-    /// Where counters are kept for all zones together, if they are.
+    /// The line of the machine on which whoever adds to a zone's counter adds too, if there is one.
     #[must_use]
-    pub fn global_events(&self) -> Option<Line> {
-        self.era.global_events.then_some(Line(self.cpus_at + self.cpus))
+    pub fn machine_counter(&self, table: TableId, field: Field) -> Option<Line> {
+        let item = u64::from(field.0);
+        let line = match (table, self.era.numa_lines) {
+            (TableId::EventTotals, _) if item >= NUMA_ITEMS => return None,
+            (TableId::EventTotals, NumaLines::InStat) => (12 + item) / WORDS,
+            (TableId::EventTotals, NumaLines::Behind) => GLOBAL_NUMA,
+            _ => return None,
+        };
+        Some(Line(self.globals_at + line))
     }
 
     /// Node whose memory a line is in.
@@ -190,12 +246,11 @@ impl Layout {
                 STAT_LINE.. => Structure::Counters,
                 _ => Structure::Zone,
             }
-        } else if line < self.cpus_at {
+        } else if line < self.globals_at {
+            // Words of a CPU beside its caches count as theirs.
             Structure::Pcp
-        } else if line == self.cpus_at + self.cpus {
-            Structure::Counters
         } else if line < self.extra_at {
-            Structure::Pcp
+            Structure::Counters
         } else {
             Structure::Workload
         }
@@ -216,6 +271,18 @@ impl Layout {
         self.zone(zone, AREA_LINE + (order * AREA_BYTES + byte) / 64)
     }
 
+    /// Line of a zone's counter.
+    fn counter(&self, table: TableId, zone: u64, field: Field) -> Line {
+        let (lines, item) = (self.era.numa_lines, u64::from(field.0));
+        let at = match table {
+            TableId::StatTotals if item < FREE_CMA => 0,
+            TableId::StatTotals => lines.free_cma(),
+            _ if item < NUMA_ITEMS => lines.numa_hit() + item,
+            _ => return self.zone(zone, EVENT_LINE),
+        };
+        self.zone(zone, STAT_LINE + at / WORDS)
+    }
+
     /// Line of a word.
     #[must_use]
     pub fn line(&self, table: TableId, record: usize, field: Field) -> Line {
@@ -229,8 +296,7 @@ impl Layout {
             TableId::Zones => self.zone(record, u64::from(field.0) / 12),
             TableId::ZoneLocks if self.era.lock_on_area_line => self.zone(record, AREA_LINE),
             TableId::ZoneLocks => self.zone(record, LOCK_LINE),
-            TableId::StatTotals => self.zone(record, STAT_LINE),
-            TableId::EventTotals => self.zone(record, EVENT_LINE),
+            TableId::StatTotals | TableId::EventTotals => self.counter(table, record, field),
             TableId::Pcps | TableId::PcpShared | TableId::PcpLocks => self.pcp(record, 0),
             TableId::PcpLists => {
                 let (pcp, list) = (record / PCP_HEADS, record % PCP_HEADS);
@@ -240,5 +306,70 @@ impl Layout {
             TableId::EventDiffs => self.pcp(record, PCP_STAT_LINE + 1),
             TableId::Cpus => Line(self.cpus_at + record),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pageyard::{EventItem, NodeDesc, NodeId, Pfn, Tuning, ZoneDesc, ZoneKind};
+
+    fn layout(numa_lines: NumaLines) -> Layout {
+        let node = NodeDesc { distance: [10; pageyard::NODES_MAX], cpus: 1 };
+        let zone = ZoneDesc {
+            node: NodeId(0),
+            kind: ZoneKind::Normal,
+            start: Pfn(1 << 10),
+            spanned_pages: 1 << 10,
+            managed_pages: 1 << 10,
+        };
+        let geometry = Geometry {
+            max_order: 10,
+            pageblock_order: 9,
+            cpu_nodes: &[NodeId(0)],
+            nodes: &[node],
+            zones: &[zone],
+            tuning: Tuning::default(),
+        };
+        let era = Era { lock_on_area_line: false, pcp_irq_off: true, numa_lines };
+        Layout::new(&geometry, era, 2)
+    }
+
+    fn stat(layout: &Layout, item: ZoneItem) -> Line {
+        layout.line(TableId::StatTotals, 0, Field(item as u8))
+    }
+
+    fn event(layout: &Layout, item: EventItem) -> Line {
+        layout.line(TableId::EventTotals, 0, Field(item as u8))
+    }
+
+    #[test]
+    fn a_counter_of_numa_shares_the_line_of_free_cma_pages() {
+        use NumaLines::{Behind, Folded, InStat};
+        for (lines, hit, local) in
+            [(InStat, false, true), (Behind, true, false), (Folded, true, true)]
+        {
+            let layout = layout(lines);
+            let read = stat(&layout, ZoneItem::FreeCma);
+            assert_eq!(event(&layout, EventItem::NumaHit) == read, hit, "{lines:?}");
+            assert_eq!(event(&layout, EventItem::NumaLocal) == read, local, "{lines:?}");
+            assert_ne!(stat(&layout, ZoneItem::FreePages), read, "{lines:?}");
+            assert_eq!(layout.structure(read), Structure::Counters);
+        }
+    }
+
+    #[test]
+    fn counters_of_the_machine_end_with_the_fold_by_readers() {
+        let line = |lines, item| layout(lines).machine_counter(TableId::EventTotals, item);
+        let (hit, local) = (Field(EventItem::NumaHit as u8), Field(EventItem::NumaLocal as u8));
+        assert_ne!(line(NumaLines::InStat, hit), line(NumaLines::InStat, local));
+        assert_eq!(line(NumaLines::Behind, hit), line(NumaLines::Behind, local));
+        assert_eq!(line(NumaLines::Folded, hit), None);
+        let freed = Field(EventItem::PagesFreed as u8);
+        assert_eq!(line(NumaLines::InStat, freed), None, "a count of each CPU");
+        let layout = layout(NumaLines::Behind);
+        let shared = layout.machine_counter(TableId::EventTotals, hit).expect("a line");
+        assert_eq!(layout.structure(shared), Structure::Counters);
+        assert_eq!(layout.structure(layout.extra(0)), Structure::Workload);
     }
 }

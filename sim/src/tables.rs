@@ -110,9 +110,8 @@ impl<W: Copy + Default + PartialEq> SimTable<W> {
     fn change(&self, record: usize, field: Field, change: impl FnOnce(W) -> W) -> W {
         self.give_way();
         self.world.locked(self.world.layout.line(self.id, record, field));
-        if self.id == TableId::EventTotals
-            && let Some(line) = self.world.layout.global_events()
-        {
+        if let Some(line) = self.world.layout.machine_counter(self.id, field) {
+            self.give_way();
             self.world.locked(line);
         }
         let before = self.words.get(record, field);

@@ -7,7 +7,7 @@ use pageyard::{
     ZoneKind, preset,
 };
 use pageyard_sim::costs::Costs;
-use pageyard_sim::layout::{Era, Layout};
+use pageyard_sim::layout::{Era, Layout, NumaLines};
 use pageyard_sim::platform::Sim;
 use pageyard_sim::stats::{LockAt, Stats};
 use pageyard_sim::tags;
@@ -76,7 +76,7 @@ fn machine(sockets: usize, cores: usize, policy: &str) -> (Rc<World>, Rc<Allocat
         zones: &zones,
         tuning: Tuning::default(),
     };
-    let era = Era { lock_on_area_line: false, pcp_irq_off: false, global_events: false };
+    let era = Era { lock_on_area_line: false, pcp_irq_off: false, numa_lines: NumaLines::Folded };
     let layout = Layout::new(&geometry, era, 8);
     let world = World::new(costs(sockets, cores), layout);
     let policy: Policy = preset::find(policy).expect("a preset");

@@ -9,7 +9,7 @@ use pageyard::{
     ZoneDesc, ZoneKind,
 };
 use pageyard_sim::costs::Costs;
-use pageyard_sim::layout::{Era, Layout};
+use pageyard_sim::layout::{Era, Layout, NumaLines};
 use pageyard_sim::machine::Machine;
 use pageyard_sim::platform::Sim;
 use pageyard_sim::stats::Stats;
@@ -114,7 +114,12 @@ fn era_of(policy: &Policy) -> Era {
     Era {
         lock_on_area_line: policy.zone_lock_line == LockLine::Shared,
         pcp_irq_off: policy.pcp_lock != PcpLock::Spin,
-        global_events: policy.numa_stat == NumaStat::Ordinary,
+        numa_lines: match policy.numa_stat {
+            NumaStat::Ordinary => NumaLines::InStat,
+            NumaStat::Threshold => NumaLines::Behind,
+            // Without counters nothing is written; the words that are read lie the same.
+            NumaStat::Event | NumaStat::Off => NumaLines::Folded,
+        },
     }
 }
 

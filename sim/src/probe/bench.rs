@@ -6,7 +6,7 @@ use std::rc::Rc;
 use pageyard::{Geometry, NODES_MAX, NodeDesc, NodeId, Pfn, Tuning, ZoneDesc, ZoneKind};
 
 use crate::costs::Costs;
-use crate::layout::{Era, Layout};
+use crate::layout::{Era, Layout, NumaLines};
 use crate::memory::Line;
 use crate::world::{Job, World};
 
@@ -45,7 +45,8 @@ impl Bench {
             zones: &zones,
             tuning: Tuning::default(),
         };
-        let era = Era { lock_on_area_line: false, pcp_irq_off: false, global_events: false };
+        let era =
+            Era { lock_on_area_line: false, pcp_irq_off: false, numa_lines: NumaLines::Folded };
         let world = World::new(costs.clone(), Layout::new(&geometry, era, 0));
         Bench { world, lines, time: Rc::default() }
     }
