@@ -13,5 +13,6 @@ pub mod stats;
 pub mod streamer;
 pub mod tables;
 pub mod tags;
+pub mod turns;
 pub mod window;
 pub mod world;

@@ -15,6 +15,7 @@ use crate::layout::{Layout, Structure};
 use crate::memory::{Line, Memory, Source, Touched, Use};
 use crate::platform::coroutine::{Resumer, Thread};
 use crate::stats::{LockAt, LockTime, Stats};
+use crate::turns::Turns;
 use crate::window::Window;
 
 /// Instructions that stand behind one access to a table. In integer code about 36 of 100
@@ -67,6 +68,7 @@ pub struct World {
     resumers: RefCell<Vec<Resumer>>,
     is_charging: Cell<bool>,
     stats: RefCell<Stats>,
+    turns: RefCell<Turns>,
 }
 
 /// What a virtual CPU runs.
@@ -95,6 +97,7 @@ impl World {
             ready: RefCell::new(BinaryHeap::new()),
             is_charging: Cell::new(false),
             stats: RefCell::new(Stats::default()),
+            turns: RefCell::default(),
             costs,
             layout,
         })
@@ -226,10 +229,14 @@ impl World {
 
     fn reach(&self, cpu: usize, line: Line, how: Use, now: u64) -> (Source, u64) {
         let core = self.costs.core_of(cpu);
-        let found = self.memory.borrow_mut().access(core, line, how, now);
+        let mut found = self.memory.borrow_mut().access(core, line, how, now);
+        let structure = self.layout.structure(line);
+        if structure == Structure::Counters {
+            found = self.turns.borrow_mut().take(core, line, found.0, found.1, now);
+        }
         let mut stats = self.stats.borrow_mut();
         stats.events += 1;
-        *stats.lines.entry((self.layout.structure(line), found.0)).or_default() += 1;
+        *stats.lines.entry((structure, found.0)).or_default() += 1;
         found
     }
 
