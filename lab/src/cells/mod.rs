@@ -1,8 +1,11 @@
 //! Cells: one workload on one modelled machine under one policy.
 //!
 //! [`yard`] builds the machine with its allocator, [`lru`] is what the kernel does with a page
-//! beside allocating it, [`page_fault1`] is a workload.
+//! beside allocating it. [`page_fault1`], [`page_bench`], [`bulk`] and [`free_all`] are workloads.
 
+pub mod bulk;
+pub mod free_all;
 pub mod lru;
+pub mod page_bench;
 pub mod page_fault1;
 pub mod yard;

@@ -1,0 +1,138 @@
+//! Parallel free of a large area: every CPU holds its part of a huge mapping and unmaps it, all at
+//! once (RFC v4 of 2018 against contention on the zone lock: 512 GiB, four sockets).
+//!
+//! Pages were faulted in by all CPUs at once, a batch at a time. The area is a sixteenth of the
+//! published one: what a CPU waits for is the same lock after a tenth of a second as after two.
+
+use std::rc::Rc;
+
+use pageyard::{GeometryError, Pfn, Policy, Request};
+use pageyard_sim::machine::Machine;
+use pageyard_sim::world::Job;
+
+use super::lru::{Lru, RELEASE_BATCH};
+use super::yard::{Measured, Yard};
+
+/// Pages of the whole area: 32 GiB, a sixteenth of the 512 GiB published.
+pub const PAGES: u64 = 8 << 20;
+/// Pages of one group of an unmap: pointers that fit a page beside its header (asm-generic/tlb.h).
+const GATHER: usize = 510;
+/// Instructions of unmapping a page beside its page record.
+const ZAP_INSTRUCTIONS: u64 = 120;
+/// Pages that a CPU faults in before it is another one's turn, at set-up: a refill or two.
+const TURN: usize = 63;
+
+/// What to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// CPUs that free.
+    pub cpus: usize,
+    /// Pages of the area, shared out equally.
+    pub pages: u64,
+    /// Holds of zone locks by every CPU before measuring, and while measuring.
+    pub holds: (u32, u32),
+}
+
+/// Runs one cell. The unit of work is a page freed. `None` if the area was gone before every CPU had
+/// been measured.
+///
+/// # Errors
+/// The policy contradicts itself, or no such machine can be built.
+pub fn run(
+    machine: &Machine,
+    policy: Policy,
+    config: &Config,
+) -> Result<Option<Measured>, GeometryError> {
+    let sockets = machine.topology.sockets as usize;
+    let share = (config.pages / config.cpus.max(1) as u64) as usize;
+    let marks = machine.node_memory_bytes[0] / 4096 / 200;
+    let reach = config.cpus.div_ceil(sockets) as u64 * (share as u64 + 8192) + marks + 65536;
+    let yard = Rc::new(Yard::new(machine, policy, reach)?);
+    let lrus = Rc::new(Lru::of_nodes(&yard.world, sockets, yard.records()));
+    let held = fault_in(&yard, &lrus, config.cpus, share);
+    yard.control.arm(config.cpus, config.holds.0, config.holds.1);
+    let jobs = held.into_iter().enumerate().map(|(cpu, pages)| {
+        let (yard, lrus) = (Rc::clone(&yard), Rc::clone(&lrus));
+        let job: Job = Box::new(move || {
+            let lru = &lrus[usize::from(yard.cpu_nodes[cpu].0)];
+            for group in pages.chunks(GATHER) {
+                if yard.control.is_over() {
+                    break;
+                }
+                unmap(&yard, lru, group);
+            }
+        });
+        job
+    });
+    yard.world.run(jobs.collect());
+    Ok(yard.control.measured())
+}
+
+/// Every CPU's part, faulted in by turns.
+fn fault_in(yard: &Yard, lrus: &[Lru], cpus: usize, share: usize) -> Vec<Vec<Pfn>> {
+    let mut held: Vec<Vec<Pfn>> = vec![Vec::with_capacity(share); cpus];
+    while held.iter().any(|pages| pages.len() < share) {
+        for (cpu, mine) in held.iter_mut().enumerate() {
+            yard.world.set_up_as(cpu);
+            let take = TURN.min(share - mine.len());
+            let alloc = || yard.allocator.alloc(&Request::user(0)).expect("sized for this");
+            let pages: Vec<Pfn> = (0..take).map(|_| alloc()).collect();
+            let records: Vec<usize> = pages.iter().map(|&pfn| yard.record(pfn)).collect();
+            lrus[usize::from(yard.cpu_nodes[cpu].0)].add(&records);
+            mine.extend(pages);
+        }
+    }
+    held
+}
+
+fn unmap(yard: &Yard, lru: &Lru, group: &[Pfn]) {
+    let world = &yard.world;
+    let records: Vec<usize> = group.iter().map(|&pfn| yard.record(pfn)).collect();
+    for &page in &records {
+        world.execute(ZAP_INSTRUCTIONS);
+        world.locked(world.layout.page(page));
+    }
+    for pages in records.chunks(RELEASE_BATCH) {
+        lru.release(pages);
+    }
+    for &pfn in group {
+        yard.allocator.free(pfn, 0);
+        yard.control.score();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pageyard::preset;
+    use pageyard_sim::stats::LockAt;
+
+    fn cell(cpus: usize, pages: u64) -> Option<Measured> {
+        let machine = Machine::named("skl-desktop").expect("a machine that comes along");
+        let policy = preset::find("linux-4.18").expect("a preset");
+        let config = Config { cpus, pages, holds: (3, 10) };
+        run(&machine, policy, &config).expect("a machine")
+    }
+
+    #[test]
+    fn the_same_cell_gives_the_same_outcome() {
+        let outcome = cell(4, 16384);
+        assert!(outcome.is_some());
+        assert_eq!(outcome, cell(4, 16384));
+    }
+
+    #[test]
+    fn who_frees_together_waits() {
+        let wait = |cpus| {
+            let measured = cell(cpus, 4096 * cpus as u64).expect("enough pages");
+            measured.share(measured.stats.lock(|at| !matches!(at, LockAt::Pcp(_))).wait_ps)
+        };
+        assert_eq!(wait(1), 0);
+        assert!(wait(8) > wait(2), "{} and {} thousandths", wait(2), wait(8));
+    }
+
+    #[test]
+    fn an_area_that_is_too_small_measures_nothing() {
+        assert_eq!(cell(4, 512), None);
+    }
+}
