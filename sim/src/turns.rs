@@ -2,8 +2,8 @@
 //!
 //! The agent that keeps a line coherent answers one request for it at a time. Elsewhere that is
 //! rarely seen, since a lock admits one CPU at a time. A counter that overflows, though, is asked
-//! for by all CPUs that read a word beside it, at once (Boyd-Wickizer and others, Non-scalable locks
-//! are dangerous, OLS 2012: readers of a line just written are served one after another).
+//! for by all CPUs that read a word beside it, at once (Boyd-Wickizer and others, Non-scalable
+//! locks are dangerous, OLS 2012: readers of a line just written are served one after another).
 
 use std::collections::BTreeMap;
 

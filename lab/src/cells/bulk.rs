@@ -1,5 +1,5 @@
-//! Bulk of linux-alloc-bench (luhsra; LLFree, USENIX ATC 2023): a thread on each of some cores of one
-//! node takes a large number of pages, all wait for each other, and each gives back its own.
+//! Bulk of linux-alloc-bench (luhsra; LLFree, USENIX ATC 2023): a thread on each of some cores of
+//! one node takes a large number of pages, all wait for each other, and each gives back its own.
 //!
 //! The benchmark repeats this; so do we, and measure the last round: the free lists are then in the
 //! order that frees leave behind. Time is counted as there, a CPU at a time, and averaged.

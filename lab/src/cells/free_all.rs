@@ -33,8 +33,8 @@ pub struct Config {
     pub holds: (u32, u32),
 }
 
-/// Runs one cell. The unit of work is a page freed. `None` if the area was gone before every CPU had
-/// been measured.
+/// Runs one cell. The unit of work is a page freed. `None` if the area was gone before every CPU
+/// had been measured.
 ///
 /// # Errors
 /// The policy contradicts itself, or no such machine can be built.
