@@ -81,17 +81,23 @@ fn work(allocator: &Allocator<Shuttle>, pool: &Pool, mut rng: Rng) {
     }
 }
 
+/// Jobs that work on one pool, each with draws of its own.
+fn workers(count: usize, pool: &Pool, rng: &mut Rng) -> Vec<Job<Shuttle>> {
+    (0..count)
+        .map(|_| {
+            let (pool, rng) = (Arc::clone(pool), rng.fork());
+            let job: Job<Shuttle> = Box::new(move |a| work(a, &pool, rng));
+            job
+        })
+        .collect()
+}
+
 /// One execution; returns a line that tells of everything that the schedule decided.
 fn execution() -> String {
     let mut rng = Rng::with_seed(shuttle::rand::thread_rng().next_u64());
     let (allocator, layout, policy) = build(&mut rng);
     let pool = Pool::default();
-    let jobs = (0..CPUS).map(|_| {
-        let (pool, rng) = (Arc::clone(&pool), rng.fork());
-        let job: Job<Shuttle> = Box::new(move |a| work(a, &pool, rng));
-        job
-    });
-    RandomOrder::together(&allocator, jobs.collect());
+    RandomOrder::together(&allocator, workers(CPUS, &pool, &mut rng));
     let held = std::mem::take(&mut *pool.lock().expect("no panic"));
     let line = format!("{policy} {:?}", held.iter().map(|(pfn, _)| pfn.0).collect::<Vec<_>>());
     let mut model = Model::new(&layout, policy.policy);
@@ -140,13 +146,7 @@ fn an_isolated_pageblock_empties_while_cpus_work() {
         let mut rng = Rng::with_seed(shuttle::rand::thread_rng().next_u64());
         let (allocator, layout, policy) = build(&mut rng);
         let pool = Pool::default();
-        let mut jobs: Vec<Job<Shuttle>> = (1..CPUS)
-            .map(|_| {
-                let (pool, rng) = (Arc::clone(&pool), rng.fork());
-                let job: Job<Shuttle> = Box::new(move |a| work(a, &pool, rng));
-                job
-            })
-            .collect();
+        let mut jobs = workers(CPUS - 1, &pool, &mut rng);
         jobs.insert(0, Box::new(|a| a.set_pageblock_type(Pfn(8), MigrateType::Isolate)));
         RandomOrder::together(&allocator, jobs);
         for (pfn, request) in pool.lock().expect("no panic").drain(..) {
@@ -177,13 +177,7 @@ fn a_pageblock_changes_its_type_while_cpus_free() {
         let mut rng = Rng::with_seed(shuttle::rand::thread_rng().next_u64());
         let (allocator, layout, policy) = build(&mut rng);
         let pool = Pool::default();
-        let mut jobs: Vec<Job<Shuttle>> = (1..CPUS)
-            .map(|_| {
-                let (pool, rng) = (Arc::clone(&pool), rng.fork());
-                let job: Job<Shuttle> = Box::new(move |a| work(a, &pool, rng));
-                job
-            })
-            .collect();
+        let mut jobs = workers(CPUS - 1, &pool, &mut rng);
         jobs.insert(
             0,
             Box::new(|a| {

@@ -1,7 +1,6 @@
 //! What the kernel did with its zone locks, from the events and the notes of the first reading.
 
-use pageyard::policy::PcpLists;
-use pageyard::{COSTLY_ORDER, Policy};
+use pageyard::Policy;
 use pageyard_trace::event::{Event, Kind};
 
 use super::history::{History, page_of};
@@ -25,10 +24,7 @@ pub struct Observer<'a> {
 /// True for orders that a policy caches per CPU.
 #[must_use]
 pub fn is_cached(policy: &Policy, order: u8) -> bool {
-    match policy.pcp_lists {
-        PcpLists::Three => order == 0,
-        _ => order <= COSTLY_ORDER || order == PAGEBLOCK_ORDER,
-    }
+    policy.pcp_lists.hold(order, PAGEBLOCK_ORDER)
 }
 
 impl<'a> Observer<'a> {
