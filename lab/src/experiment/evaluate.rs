@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::cell::Ready;
 use super::fit::{self, Fitted};
-use super::load::{Experiment, GroupPlan, Point, SlopePlan};
+use super::load::{Experiment, GroupPlan, Point, SlopePlan, VariantPlan};
 use super::outcome::CellResult;
 use super::pool::{Pool, Stop};
 use super::spec::Figure;
@@ -37,6 +37,25 @@ pub struct Compared {
     /// Whether a verdict counts it.
     #[serde(skip)]
     pub judged: bool,
+    /// Largest error that counts as reproduced, in the unit of `error`.
+    #[serde(skip)]
+    pub tolerance: Option<f64>,
+    /// The machine it is of.
+    #[serde(skip)]
+    pub machine: String,
+}
+
+/// A variant on a machine, with what came out: for reports that say why.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// The machine.
+    pub machine: String,
+    /// CPUs that ran.
+    pub cpus: usize,
+    /// The variant.
+    pub variant: String,
+    /// A result for each seed; none if it was not run.
+    pub results: Vec<CellResult>,
 }
 
 /// Think time of a machine, and how it was found.
@@ -59,6 +78,8 @@ pub struct Evaluation {
     pub compared: Vec<Compared>,
     /// Think time of each machine whose cells were run.
     pub thoughts: Vec<Thought>,
+    /// Every variant on every machine.
+    pub runs: Vec<Run>,
     /// Why parts are missing: cells without a result, the user's end.
     pub stops: Vec<String>,
 }
@@ -171,13 +192,18 @@ impl Group {
 }
 
 fn gather(experiment: &Experiment, groups: Vec<Group>) -> Evaluation {
-    let mut evaluation =
-        Evaluation { compared: Vec::new(), thoughts: Vec::new(), stops: Vec::new() };
+    let mut evaluation = Evaluation {
+        compared: Vec::new(),
+        thoughts: Vec::new(),
+        runs: Vec::new(),
+        stops: Vec::new(),
+    };
     for (plan, group) in experiment.groups.iter().zip(&groups) {
         let points = plan.points.iter().map(|point| of_point(experiment, plan, group, point));
         evaluation.compared.extend(points);
         let slopes = plan.slopes.iter().map(|slope| of_slope(experiment, plan, group, slope));
         evaluation.compared.extend(slopes);
+        evaluation.runs.extend(plan.variants.iter().zip(&group.results).map(run_of));
         evaluation.stops.extend(group.stop.as_ref().map(ToString::to_string));
         if plan.fit.is_some() && group.fitted.is_none() {
             continue;
@@ -195,6 +221,20 @@ fn gather(experiment: &Experiment, groups: Vec<Group>) -> Evaluation {
     evaluation
 }
 
+fn run_of((variant, results): (&VariantPlan, &Option<Vec<CellResult>>)) -> Run {
+    Run {
+        machine: variant.ready.machine_name().to_string(),
+        cpus: variant.ready.cell.cpus,
+        variant: variant.name.clone(),
+        results: results.clone().unwrap_or_default(),
+    }
+}
+
+/// Name of the machine of a group, as its file says.
+fn machine_of(plan: &GroupPlan) -> String {
+    plan.variants.first().map_or_else(String::new, |v| v.ready.machine_name().to_string())
+}
+
 fn of_point(experiment: &Experiment, plan: &GroupPlan, group: &Group, point: &Point) -> Compared {
     let is_fit = plan.fit.is_some_and(|(variant, _)| variant == point.variant);
     let judged = if is_fit && point.figure == Figure::Score { None } else { point.within };
@@ -202,6 +242,7 @@ fn of_point(experiment: &Experiment, plan: &GroupPlan, group: &Group, point: &Po
     let at = (point.row.clone(), point.column.clone());
     let in_points = point.figure.is_pct();
     let mut compared = compare(experiment, at, (point.published, modelled), judged, in_points);
+    compared.machine = machine_of(plan);
     compared.fitted = is_fit && point.figure == Figure::Score;
     if point.same_sign && modelled.is_some_and(|modelled| !same_sign(modelled, point.published)) {
         compared.within = compared.within.map(|_| false);
@@ -233,7 +274,9 @@ fn of_slope(
     };
     let row = format!("slope {}..{}", ends(slope.over.first()), ends(slope.over.last()));
     let figures = (slope_ns(&published), modelled.as_deref().map(slope_ns));
-    compare(experiment, (row, slope.name.clone()), figures, slope.within, false)
+    let mut compared = compare(experiment, (row, slope.name.clone()), figures, slope.within, false);
+    compared.machine = machine_of(plan);
+    compared
 }
 
 fn compare(
@@ -258,6 +301,8 @@ fn compare(
         within: within.and_then(|within| Some(error?.abs() <= within)),
         in_points,
         judged: within.is_some(),
+        tolerance: within,
+        machine: String::new(),
     }
 }
 
