@@ -30,7 +30,7 @@ pub mod settle;
 pub mod silent;
 pub mod start;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 pub mod ticks;
 pub mod unasked;
 pub mod world;

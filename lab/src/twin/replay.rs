@@ -4,7 +4,7 @@
 //! placement are the allocator's own, and are what is predicted.
 
 mod compact;
-mod request;
+pub(crate) mod request;
 mod taken;
 mod unasked;
 mod unseen;

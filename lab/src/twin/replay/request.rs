@@ -6,32 +6,36 @@ use pageyard_trace::event::{Event, Gfp};
 use super::{Asked, Placement, Replay};
 use crate::twin::numa::is_user_page;
 
+/// A request as an event of `mm_page_alloc` tells of it, from the node of whoever asks.
+pub(crate) fn of_flags(order: u8, migratetype: u8, gfp: Gfp) -> Request {
+    let highest = match () {
+        () if gfp.contains(Gfp::DMA) => ZoneKind::Dma,
+        () if gfp.contains(Gfp::DMA32) => ZoneKind::Dma32,
+        () if gfp.contains(Gfp::MOVABLE) && gfp.contains(Gfp::HIGHMEM) => ZoneKind::Movable,
+        () => ZoneKind::Normal,
+    };
+    Request {
+        order,
+        mobility: MigrateType::of(u32::from(migratetype.min(2))),
+        highest,
+        may_wait: gfp.contains(Gfp::DIRECT_RECLAIM),
+        may_wake: gfp.contains(Gfp::KSWAPD_RECLAIM),
+        high_priority: gfp.contains(Gfp::HIGH),
+        non_block: !gfp.contains(Gfp::DIRECT_RECLAIM),
+        no_retry: gfp.contains(Gfp::NORETRY),
+        retry_may_fail: gfp.contains(Gfp::RETRY_MAYFAIL),
+        no_marks: gfp.contains(Gfp::MEMALLOC),
+        scope: match gfp.contains(Gfp::THISNODE) {
+            true => Scope::ThisNode,
+            false => Scope::AllNodes,
+        },
+        ..Request::kernel(order)
+    }
+}
+
 impl Replay<'_> {
     pub(super) fn request(&self, event: &Event, asked: &Asked, zone: usize) -> Request {
-        let gfp = asked.gfp;
-        let highest = match () {
-            () if gfp.contains(Gfp::DMA) => ZoneKind::Dma,
-            () if gfp.contains(Gfp::DMA32) => ZoneKind::Dma32,
-            () if gfp.contains(Gfp::MOVABLE) && gfp.contains(Gfp::HIGHMEM) => ZoneKind::Movable,
-            () => ZoneKind::Normal,
-        };
-        let mut request = Request {
-            order: asked.order,
-            mobility: MigrateType::of(u32::from(asked.migratetype.min(2))),
-            highest,
-            may_wait: gfp.contains(Gfp::DIRECT_RECLAIM),
-            may_wake: gfp.contains(Gfp::KSWAPD_RECLAIM),
-            high_priority: gfp.contains(Gfp::HIGH),
-            non_block: !gfp.contains(Gfp::DIRECT_RECLAIM),
-            no_retry: gfp.contains(Gfp::NORETRY),
-            retry_may_fail: gfp.contains(Gfp::RETRY_MAYFAIL),
-            no_marks: gfp.contains(Gfp::MEMALLOC),
-            scope: match gfp.contains(Gfp::THISNODE) {
-                true => Scope::ThisNode,
-                false => Scope::AllNodes,
-            },
-            ..Request::kernel(asked.order)
-        };
+        let mut request = of_flags(asked.order, asked.migratetype, asked.gfp);
         self.prefer(event, zone, &mut request);
         if self.placement == Placement::Recorded {
             request.scope = Scope::Only(ZoneId(zone as u8));
