@@ -10,12 +10,13 @@ use std::path::PathBuf;
 
 /// The allocator, the machine, the workloads, how a cell runs them and what it keeps; relative to
 /// this package.
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 6] = [
     "../core/src",
     "../sim/src",
     "src/cells",
     "src/experiment/cell.rs",
     "src/experiment/outcome.rs",
+    "src/experiment/workloads",
 ];
 
 fn main() -> std::io::Result<()> {

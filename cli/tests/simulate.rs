@@ -37,7 +37,7 @@ fn a_cell_is_the_same_fresh_stored_and_as_text() {
     assert_eq!(json["cpus"], 2);
     let score = json["result"]["score_per_s"].as_u64().unwrap();
     let text = with(&[]);
-    assert!(text.contains(&format!("score      {score} a second")), "{text}");
+    assert!(text.contains(&format!("score      {score} faults a second")), "{text}");
     for line in text.lines() {
         assert!(line.chars().count() <= 100, "{line}");
     }
@@ -62,4 +62,37 @@ fn unknown_names_and_too_many_cpus_are_refused_with_what_was_meant() {
     refused(&["-m", "skl-desktop", "-p", "linux-6.6", "-w", "pagefault1"], "nearest: page_fault1");
     refused(&["-m", "skl-desktop", "-p", "linux-6.6", "-c", "9"], "has 8 CPUs, not 9");
     refused(&["-m", "skl-desktop", "-p", "linux-6.6", "-c", "0"], "0");
+}
+
+#[test]
+fn every_workload_runs_and_prints_what_is_its_own() {
+    let run = |workload: &str, policy: &str, param: &str| {
+        let base = ["-m", "skl-desktop", "-p", policy, "-w", workload, "-c", "4", "--quick"];
+        printed(&[&base[..], &["--param", param]].concat())
+    };
+    let bench = run("page_bench03", "linux-4.14:numa_threshold=48", "rounds=300");
+    assert!(bench.contains("cycles-per-page") && bench.contains("pages a second"), "{bench}");
+    assert!(bench.contains("none was taken"), "it stays in its cache: {bench}");
+    let bulk = run("bulk", "linux-6.0", "pages=2000");
+    assert!(bulk.contains("get-ns") && bulk.contains("zone refill"), "{bulk}");
+    let free = run("free_all", "linux-4.18", "pages=40000");
+    assert!(free.contains("zone bulk free") && !free.contains("unmapping"), "{free}");
+    let faults = printed(&CELL);
+    assert!(faults.contains("lines of page contents: "), "{faults}");
+    for text in [bench, bulk, free, faults] {
+        for line in text.lines() {
+            assert!(line.chars().count() <= 100, "{line}");
+        }
+    }
+}
+
+#[test]
+fn parameters_are_the_workloads_own() {
+    let with = |param: &'static str, workload: &'static str| {
+        ["-m", "skl-desktop", "-p", "linux-6.6", "-w", workload, "--param", param]
+    };
+    refused(&with("pages=9", "page_fault1"), "no parameter 'pages'; there are: none");
+    refused(&with("page=9", "bulk"), "nearest: pages");
+    refused(&with("pages=0", "bulk"), "must be from 1 to");
+    refused(&with("pages", "bulk"), "write NAME=NUMBER");
 }

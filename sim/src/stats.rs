@@ -33,6 +33,16 @@ pub struct LockTime {
     pub hold_max_ps: u64,
 }
 
+impl LockTime {
+    fn add(&mut self, other: &LockTime) {
+        self.taken += other.taken;
+        self.waited += other.waited;
+        self.wait_ps += other.wait_ps;
+        self.hold_ps += other.hold_ps;
+        self.hold_max_ps = self.hold_max_ps.max(other.hold_max_ps);
+    }
+}
+
 /// Counted since the last reset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -40,21 +50,33 @@ pub struct Stats {
     pub locks: BTreeMap<LockAt, LockTime>,
     /// Lines used, by structure and source.
     pub lines: BTreeMap<(Structure, Source), u64>,
+    /// Lines of page contents used, by source.
+    pub contents: BTreeMap<Source, u64>,
     /// Line events in all.
     pub events: u64,
 }
 
 impl Stats {
+    /// Adds what was counted in another stretch.
+    pub fn add(&mut self, other: &Stats) {
+        for (at, time) in &other.locks {
+            self.locks.entry(*at).or_default().add(time);
+        }
+        for (at, count) in &other.lines {
+            *self.lines.entry(*at).or_default() += count;
+        }
+        for (at, count) in &other.contents {
+            *self.contents.entry(*at).or_default() += count;
+        }
+        self.events += other.events;
+    }
+
     /// Time at all locks that `which` picks.
     #[must_use]
     pub fn lock(&self, which: impl Fn(&LockAt) -> bool) -> LockTime {
         let mut sum = LockTime::default();
         for (_, time) in self.locks.iter().filter(|(at, _)| which(at)) {
-            sum.taken += time.taken;
-            sum.waited += time.waited;
-            sum.wait_ps += time.wait_ps;
-            sum.hold_ps += time.hold_ps;
-            sum.hold_max_ps = sum.hold_max_ps.max(time.hold_max_ps);
+            sum.add(time);
         }
         sum
     }

@@ -394,7 +394,7 @@ impl World {
         let core = self.costs.core_of(cpu);
         let touched: Touched =
             self.memory.borrow_mut().touch_contents(core, page, home, self.now());
-        self.stats.borrow_mut().events += crate::memory::PAGE_LINES;
+        self.count_contents(&touched, usize::from(home) == self.costs.socket_of(core));
         self.execute(4096 / bytes_per_instruction.max(1));
         let buffers = self.costs.window.fill_buffers as u64;
         let waited = touched.l2 * self.costs.l2_ps / buffers
@@ -402,6 +402,21 @@ impl World {
             + touched.far * touched.far_ps / buffers
             + touched.memory * touched.memory_ps / buffers;
         self.spend(waited);
+    }
+
+    fn count_contents(&self, touched: &Touched, is_near: bool) {
+        let mut stats = self.stats.borrow_mut();
+        stats.events += crate::memory::PAGE_LINES;
+        let memory = if is_near { Source::Dram } else { Source::FarDram };
+        let found = [
+            (Source::L2, touched.l2),
+            (Source::Llc, touched.llc),
+            (Source::FarCore, touched.far),
+            (memory, touched.memory),
+        ];
+        for (source, count) in found.into_iter().filter(|&(_, count)| count > 0) {
+            *stats.contents.entry(source).or_default() += count;
+        }
     }
 
     /// Counts time at a lock.

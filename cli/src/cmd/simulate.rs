@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use pageyard_lab::experiment::cell::{Cell, Ready, Workload};
-use pageyard_lab::experiment::outcome::{CellResult, LockFigures};
+use pageyard_lab::experiment::outcome::{CONTENT, CellResult, LockFigures};
 use pageyard_lab::experiment::pool::Stop;
-use pageyard_lab::experiment::spec::THINK_NS;
 use serde_json::json;
 
 use super::policies::layout::emit;
@@ -15,33 +14,32 @@ use super::reproduce::CellArgs;
 
 /// Options of `pageyard simulate`.
 #[derive(clap::Args)]
-#[command(after_help = "\
-Times are of the modelled machine. Waiting is in per cent of all CPUs' time.
-
-Examples:
-  pageyard simulate --machine skl-4s --policy linux-4.18
-  pageyard simulate --machine icx-2s --policy linux-6.18:batch_pages=31 --cpus 32 --json")]
+#[command(after_help = after_help())]
 pub struct Args {
     /// Machine: NAME or a TOML file (see `pageyard machines list`)
     #[arg(short, long, value_name = "NAME|FILE")]
     machine: String,
 
-    /// Workload: page_fault1
+    /// Workload (see below)
     #[arg(short, long, default_value = "page_fault1")]
     workload: String,
+
+    /// A parameter of the workload
+    #[arg(long = "param", value_name = "NAME=NUMBER", value_parser = parameter)]
+    parameters: Vec<(String, u64)>,
 
     /// Policy: NAME, NAME:key=value,… or a TOML file (see `pageyard policies list`)
     #[arg(short, long)]
     policy: String,
 
-    /// CPUs that run the workload [default: all]
+    /// CPUs that run the workload [default: as the workload says, mostly all]
     #[arg(short, long, value_parser = clap::value_parser!(u16).range(1..))]
     cpus: Option<u16>,
 
-    /// Time of a unit of work outside of what is modelled, ns
-    #[arg(long, value_name = "NS", default_value_t = THINK_NS)]
+    /// Time of a unit of work outside of what is modelled, ns [default: as the workload says]
+    #[arg(long, value_name = "NS")]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
-    think_ns: u64,
+    think_ns: Option<u64>,
 
     /// Seed of the processes' starting points
     #[arg(long, default_value_t = 1)]
@@ -59,14 +57,51 @@ pub struct Args {
     cells: CellArgs,
 }
 
+/// `NAME=NUMBER`.
+fn parameter(text: &str) -> Result<(String, u64), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=NUMBER")?;
+    let value = value.replace('_', "").parse().map_err(|_| format!("'{value}' is no number"))?;
+    Ok((name.to_string(), value))
+}
+
+/// What stands below the options: workloads with their parameters, and examples.
+fn after_help() -> String {
+    let mut text = "\
+Times are of the modelled machine. Waiting is in per cent of all CPUs' time.
+
+Workloads:
+"
+    .to_string();
+    for workload in Workload::all() {
+        let argument = workload.argument.map_or(String::new(), |a| format!(":{}", a.what));
+        let name = format!("{}{argument}", workload.name);
+        text.push_str(&format!("  {name:<14} {}\n", workload.about));
+        for parameter in workload.parameters {
+            let (name, about, default) = (parameter.name, parameter.about, parameter.default);
+            text.push_str(&format!("                 {name}: {about} [default: {default}]\n"));
+        }
+    }
+    text.push_str(
+        "
+Examples:
+  pageyard simulate --machine skl-4s --policy linux-4.18
+  pageyard simulate --machine icx-2s --policy linux-6.18:batch_pages=31 --cpus 32 --json
+  pageyard simulate --machine icx-5320 --policy linux-6.0 --workload bulk --param pages=8192",
+    );
+    text
+}
+
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let (workload, argument) = Workload::parse(&args.workload)?;
     let ready = Ready::of(&Cell {
         machine: args.machine,
-        workload: Workload::named(&args.workload)?,
+        workload,
+        argument,
+        parameters: args.parameters.into_iter().collect(),
         policy: args.policy,
         cpus: args.cpus.map_or(0, usize::from),
-        think_ps: args.think_ns * 1000,
+        think_ps: args.think_ns.map_or(workload.think_ps, |ns| ns * 1000),
         seed: args.seed,
         quick: args.quick,
     })?;
@@ -84,7 +119,8 @@ fn as_json(ready: &Ready, result: &CellResult) -> anyhow::Result<String> {
     let cell = &ready.cell;
     let value = json!({
         "machine": ready.machine_name(),
-        "workload": cell.workload.name(),
+        "workload": workload_name(cell),
+        "parameters": cell.parameters,
         "policy": cell.policy,
         "cpus": cell.cpus,
         "think_ps": cell.think_ps,
@@ -105,30 +141,52 @@ fn ns(ps: u64) -> String {
     format!("{} ns", (ps + 500) / 1000)
 }
 
+/// The workload with its argument.
+fn workload_name(cell: &Cell) -> String {
+    let colon = if cell.argument.is_empty() { "" } else { ":" };
+    format!("{}{colon}{}", cell.workload.name, cell.argument)
+}
+
 fn as_text(ready: &Ready, result: &CellResult) -> String {
     let cell = &ready.cell;
     let mut text = format!(
-        "simulated: {} on {}, {} CPU{}, {}\nthink time {}, seed {}; {} us of virtual time\n\n",
-        cell.workload.name(),
+        "simulated: {} on {}, {} CPU{}, {}\nthink time {}, seed {}{}; {} us of virtual time\n\n",
+        workload_name(cell),
         ready.machine_name(),
         cell.cpus,
         if cell.cpus == 1 { "" } else { "s" },
         cell.policy,
         ns(cell.think_ps),
         cell.seed,
+        cell.parameters.iter().map(|(name, n)| format!(", {name}={n}")).collect::<String>(),
         result.simulated_ps / 1_000_000,
     );
-    let cpu_ps = u128::from(cell.cpus as u64) * 1_000_000_000_000;
-    let each = cpu_ps / u128::from(result.score_per_s.max(1));
-    text.push_str(&format!(
-        "score      {} a second, {} each a CPU\nunmapping  {} of the processes at any time\n\n",
-        result.score_per_s,
-        ns(each as u64),
-        pct(result.unmapping_thousandths),
-    ));
+    text.push_str(&figures(cell, result));
+    text.push('\n');
     text.push_str(&locks(result));
     text.push('\n');
     text.push_str(&lines(result));
+    text.push_str(&reuse(result));
+    text
+}
+
+/// The score, and what figures the workload has beside it.
+fn figures(cell: &Cell, result: &CellResult) -> String {
+    let cpu_ps = u128::from(cell.cpus as u64) * 1_000_000_000_000;
+    let each = (cpu_ps / u128::from(result.score_per_s.max(1))) as u64;
+    let (score, unit) = (result.score_per_s, cell.workload.unit);
+    let mut text = format!("score      {score} {unit}s a second, {} each a CPU\n", ns(each));
+    if cell.workload.name == "page_fault1" {
+        let unmapping = pct(result.unmapping_thousandths);
+        text.push_str(&format!("unmapping  {unmapping} of the processes at any time\n"));
+    }
+    for figure in cell.workload.figures {
+        if let Some(&value) = result.own.get(figure.name) {
+            let (name, about, unit) = (figure.name, figure.about, figure.unit.suffix());
+            let value = format!("{}.{}{unit}", value / 1000, value % 1000 / 100);
+            text.push_str(&format!("{name:<28} {value:>14}  {about}\n"));
+        }
+    }
     text
 }
 
@@ -137,9 +195,15 @@ fn locks(result: &CellResult) -> String {
         "{:<18}{:>10}{:>10}{:>10}{:>12}{:>12}\n",
         "locks", "taken", "waited", "wait", "mean hold", "max hold"
     );
-    for lock in [&result.zone_alloc, &result.zone_free, &result.lru] {
-        text.push_str(&lock_line("", lock));
+    let groups = [&result.zone_alloc, &result.zone_free, &result.lru];
+    if result.locks.is_empty() {
+        text.push_str("none was taken\n");
+        return text;
     }
+    groups
+        .iter()
+        .filter(|lock| lock.taken > 0)
+        .for_each(|lock| text.push_str(&lock_line("", lock)));
     text.push_str("by call site\n");
     let sites = result.locks.iter().filter(|lock| lock.at != result.lru.at);
     sites.for_each(|lock| text.push_str(&lock_line("  ", lock)));
@@ -151,6 +215,27 @@ fn lock_line(indent: &str, lock: &LockFigures) -> String {
     let (wait, mean) = (pct(lock.wait_thousandths), ns(lock.hold_mean_ps));
     let (taken, waited, max) = (lock.taken, lock.waited, ns(lock.hold_max_ps));
     format!("{name:<18}{taken:>10}{waited:>10}{wait:>10}{mean:>12}{max:>12}\n")
+}
+
+/// Where the contents of pages were found: what it is worth to get a page just used.
+fn reuse(result: &CellResult) -> String {
+    let content = result.lines.iter().filter(|line| line.structure == CONTENT);
+    let all: u64 = content.clone().map(|line| line.count).sum();
+    if all == 0 {
+        return String::new();
+    }
+    let share = |wanted: &[&str]| {
+        let found = content.clone().filter(|line| wanted.contains(&line.source.as_str()));
+        pct(found.map(|line| line.count).sum::<u64>() * 1000 / all)
+    };
+    format!(
+        "\nlines of page contents: {} in the core's caches, {} in the last level,\n{} in another \
+         core or socket, {} in memory\n",
+        share(&["L1", "L2"]),
+        share(&["Llc"]),
+        share(&["Core", "FarCore"]),
+        share(&["Dram", "FarDram"]),
+    )
 }
 
 /// Lines by structure, a unit of work each, by where they were found.

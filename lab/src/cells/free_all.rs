@@ -29,6 +29,8 @@ pub struct Config {
     pub cpus: usize,
     /// Pages of the area, shared out equally.
     pub pages: u64,
+    /// Time of unmapping a page outside of what is modelled, picoseconds.
+    pub think_ps: u64,
     /// Holds of zone locks by every CPU before measuring, and while measuring.
     pub holds: (u32, u32),
 }
@@ -51,6 +53,7 @@ pub fn run(
     let lrus = Rc::new(Lru::of_nodes(&yard.world, sockets, yard.records()));
     let held = fault_in(&yard, &lrus, config.cpus, share);
     yard.control.arm(config.cpus, config.holds.0, config.holds.1);
+    let think_ps = config.think_ps;
     let jobs = held.into_iter().enumerate().map(|(cpu, pages)| {
         let (yard, lrus) = (Rc::clone(&yard), Rc::clone(&lrus));
         let job: Job = Box::new(move || {
@@ -59,7 +62,7 @@ pub fn run(
                 if yard.control.is_over() {
                     break;
                 }
-                unmap(&yard, lru, group);
+                unmap(&yard, lru, group, think_ps);
             }
         });
         job
@@ -85,10 +88,11 @@ fn fault_in(yard: &Yard, lrus: &[Lru], cpus: usize, share: usize) -> Vec<Vec<Pfn
     held
 }
 
-fn unmap(yard: &Yard, lru: &Lru, group: &[Pfn]) {
+fn unmap(yard: &Yard, lru: &Lru, group: &[Pfn], think_ps: u64) {
     let world = &yard.world;
     let records: Vec<usize> = group.iter().map(|&pfn| yard.record(pfn)).collect();
     for &page in &records {
+        world.spend(think_ps);
         world.execute(ZAP_INSTRUCTIONS);
         world.locked(world.layout.page(page));
     }
@@ -110,7 +114,7 @@ mod tests {
     fn cell(cpus: usize, pages: u64) -> Option<Measured> {
         let machine = Machine::named("skl-desktop").expect("a machine that comes along");
         let policy = preset::find("linux-4.18").expect("a preset");
-        let config = Config { cpus, pages, holds: (3, 10) };
+        let config = Config { cpus, pages, think_ps: 0, holds: (3, 10) };
         run(&machine, policy, &config).expect("a machine")
     }
 

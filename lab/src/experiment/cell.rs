@@ -3,6 +3,8 @@
 //! The only place where experiments touch workloads: [`run`]. A cell is deterministic and runs on
 //! one thread, so its result depends on what [`Ready::key`] lists and on nothing else.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use pageyard::Policy;
@@ -10,65 +12,11 @@ use pageyard::keys::KEYS;
 use pageyard_sim::machine::{Machine, MachineError, Published};
 
 use super::outcome::CellResult;
-use crate::cells::page_fault1;
+pub use super::workload::{Workload, nearest};
 use crate::named::{NamedPolicy, PolicyError};
 
 /// Version of the model: the hash of the sources of allocator, machine and workloads.
 pub const MODEL: &str = env!("PAGEYARD_MODEL");
-/// Thousandths of processes that unmap, as the first pass of a cell supposes.
-const UNMAPPING_FIRST: u64 = 300;
-/// Holds of zone locks a CPU in the first pass: to warm up, to measure.
-const HOLDS_FIRST: (u32, u32) = (5, 10);
-/// The same in the second pass, on several CPUs.
-const HOLDS: (u32, u32) = (10, 30);
-/// The same for `--quick`.
-const HOLDS_QUICK: (u32, u32) = (5, 12);
-/// Pages that pass a zone lock while one process maps and unmaps everything, and some.
-const CYCLE_PAGES: u32 = 70_000;
-
-/// A workload that can be run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Workload {
-    /// will-it-scale page_fault1, one process a CPU.
-    PageFault1,
-}
-
-impl Workload {
-    /// Every workload with its name.
-    pub const ALL: [(Workload, &'static str); 1] = [(Workload::PageFault1, "page_fault1")];
-
-    /// Its name on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        Workload::ALL.iter().find(|(which, _)| *which == self).map_or("", |(_, name)| name)
-    }
-
-    /// The workload of a name.
-    ///
-    /// # Errors
-    /// There is none: with the nearest name.
-    pub fn named(name: &str) -> Result<Workload, CellError> {
-        let found = Workload::ALL.iter().find(|(_, known)| *known == name);
-        let names = Workload::ALL.iter().map(|(_, name)| *name);
-        found.map(|(which, _)| *which).ok_or_else(|| CellError::Workload {
-            name: name.to_string(),
-            nearest: nearest(name, names.clone()),
-            known: names.collect::<Vec<_>>().join(", "),
-        })
-    }
-}
-
-/// The name most like this one, if any is like it.
-#[must_use]
-pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
-    // A name this long is no misprint, and comparing costs the product of the lengths.
-    if name.len() > 100 {
-        return None;
-    }
-    let scored = known.map(|known| (strsim::damerau_levenshtein(name, known), known));
-    let near = scored.filter(|(distance, known)| distance * 3 <= known.len().max(name.len()));
-    near.min_by_key(|(distance, _)| *distance).map(|(_, known)| known.to_string())
-}
 
 /// What to run, by name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -77,9 +25,13 @@ pub struct Cell {
     pub machine: String,
     /// The workload.
     pub workload: Workload,
+    /// What stood behind its colon; empty for most.
+    pub argument: String,
+    /// Its parameters; what is left out is as the workload says.
+    pub parameters: BTreeMap<String, u64>,
     /// The policy as on the command line: `NAME:key=value,…`.
     pub policy: String,
-    /// CPUs that run it; 0 is all that the machine has.
+    /// CPUs that run it; 0 is what the workload runs on by default.
     pub cpus: usize,
     /// Time of a unit of work outside of what is modelled, picoseconds.
     pub think_ps: u64,
@@ -110,6 +62,60 @@ pub enum CellError {
         nearest: Option<String>,
         /// All names.
         known: String,
+    },
+    /// A workload that takes no argument was given one.
+    #[error("workload {name} takes nothing behind a colon")]
+    NoArgument {
+        /// The workload.
+        name: String,
+    },
+    /// A workload was not given its argument.
+    #[error("workload {name} needs {what}: write {name}:{what}")]
+    Argument {
+        /// The workload.
+        name: String,
+        /// What it needs.
+        what: &'static str,
+    },
+    /// What was given to a workload is of no use.
+    #[error("workload {name}:{argument}: {message}")]
+    Refused {
+        /// The workload.
+        name: &'static str,
+        /// What was given.
+        argument: String,
+        /// Why it is of no use.
+        message: String,
+    },
+    /// No such parameter.
+    #[error(
+        "workload {workload} has no parameter '{name}'{}; there are: {known}",
+        nearest.as_ref().map_or(String::new(), |nearest| format!("; nearest: {nearest}"))
+    )]
+    Parameter {
+        /// The workload.
+        workload: &'static str,
+        /// As given.
+        name: String,
+        /// What may have been meant.
+        nearest: Option<String>,
+        /// All names.
+        known: String,
+    },
+    /// A parameter is out of its range.
+    #[error(
+        "workload {workload}: {name} = {value}: must be from {} to {}",
+        range.start(), range.end()
+    )]
+    Range {
+        /// The workload.
+        workload: &'static str,
+        /// The parameter.
+        name: &'static str,
+        /// As given.
+        value: u64,
+        /// What it may be.
+        range: RangeInclusive<u64>,
     },
     /// More CPUs than there are.
     #[error("{machine} has {has} CPUs, not {wanted}; take 1 to {has}")]
@@ -148,8 +154,12 @@ pub enum CellError {
 /// A cell whose names were looked up.
 #[derive(Clone, Debug)]
 pub struct Ready {
-    /// What was asked for; `cpus` is no longer 0.
+    /// What was asked for; `cpus` is no longer 0, and all parameters are there.
     pub cell: Cell,
+    /// Parameters that somebody gave.
+    given: BTreeSet<String>,
+    /// What of the workload's argument the result depends on.
+    identity: String,
     machine: Arc<Machine>,
     policy: Policy,
 }
@@ -165,12 +175,66 @@ impl Ready {
         let has = machine.cpus();
         let mut cell = cell.clone();
         if cell.cpus == 0 {
-            cell.cpus = has as usize;
+            cell.cpus = cell.workload.cpus.of(&machine);
         }
         if cell.cpus > has as usize {
             return Err(CellError::Cpus { machine: cell.machine, has, wanted: cell.cpus });
         }
-        Ok(Ready { cell, machine, policy })
+        let given = cell.parameters.keys().cloned().collect();
+        cell.parameters = cell.workload.fill(&cell.parameters, cell.quick)?;
+        let identity = match cell.workload.argument {
+            None => String::new(),
+            Some(argument) => (argument.identity)(&cell.argument).map_err(|message| {
+                let (name, argument) = (cell.workload.name, cell.argument.clone());
+                CellError::Refused { name, argument, message }
+            })?,
+        };
+        Ok(Ready { cell, given, identity, machine, policy })
+    }
+
+    /// The same cell measured for longer or, with `quick`, shorter. Parameters that were not given
+    /// by hand follow.
+    #[must_use]
+    pub fn quick(mut self, quick: bool) -> Ready {
+        for parameter in self.cell.workload.parameters {
+            if !self.given.contains(parameter.name) {
+                let value = if quick { parameter.quick } else { parameter.default };
+                self.cell.parameters.insert(parameter.name.to_string(), value);
+            }
+        }
+        self.cell.quick = quick;
+        self
+    }
+
+    /// The machine.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The policy.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// A parameter of the workload.
+    ///
+    /// # Panics
+    /// The workload has none of this name.
+    #[must_use]
+    pub fn parameter(&self, name: &str) -> u64 {
+        self.cell.parameters[name]
+    }
+
+    /// Think time as instructions, for workloads that are kernel code from end to end: as many as
+    /// a CPU alone executes in that time when it waits for nothing. They take longer while the
+    /// sibling thread works.
+    #[must_use]
+    pub fn think_instructions(&self) -> u64 {
+        let fs = pageyard_sim::costs::Costs::of(&self.machine).window.instruction_fs;
+        let (think_fs, fs) = (u128::from(self.cell.think_ps) * 1000, u128::from(fs.max(1)));
+        ((think_fs + fs / 2) / fs) as u64
     }
 
     /// Name of the machine, as its file says.
@@ -189,10 +253,15 @@ impl Ready {
         machine.published = Published::default();
         let policy: Vec<String> =
             KEYS.iter().map(|key| format!("{}={}", key.name, (key.get)(&self.policy))).collect();
+        let parameters: String =
+            cell.parameters.iter().map(|(name, value)| format!(" {name}={value}")).collect();
         format!(
-            "pageyard {} model {MODEL}\n{} cpus={} think_ps={} seed={} quick={}\n{}\n{machine:?}\n",
+            "pageyard {} model {MODEL}\n{}{}{} cpus={} think_ps={} seed={} quick={}\n{}\n\
+             {machine:?}\n",
             env!("CARGO_PKG_VERSION"),
-            cell.workload.name(),
+            cell.workload.name,
+            if self.identity.is_empty() { String::new() } else { format!(":{}", self.identity) },
+            parameters,
             cell.cpus,
             cell.think_ps,
             cell.seed,
@@ -207,14 +276,10 @@ impl Ready {
         if self.cell.quick { self.cell.cpus } else { self.cell.cpus * 2 }
     }
 
-    fn failed(&self, message: String) -> CellError {
-        let (machine, policy) = (self.cell.machine.clone(), self.cell.policy.clone());
-        CellError::Build { machine, policy, message }
-    }
-
     /// Pages of a batch, for how many holds a cycle takes: as set, or as computed of a large zone
     /// (zone_batchsize: half as much again as a quarter of the cap, rounded down to 2^n - 1).
-    fn batch_pages(&self) -> u32 {
+    #[must_use]
+    pub fn batch_pages(&self) -> u32 {
         let of_zone = || {
             let quarter = (self.policy.batch_cap_pages / 4).max(1);
             1 << (quarter + quarter / 2).ilog2()
@@ -223,31 +288,10 @@ impl Ready {
     }
 }
 
-/// Runs a cell. The machine is run twice: once to learn how many processes are unmapping at any
-/// time, and once, begun in that state, to measure.
+/// Runs a cell.
 ///
 /// # Errors
-/// The policy and the machine do not go together.
+/// The policy and the machine do not go together, or the workload ended early.
 pub fn run(ready: &Ready) -> Result<CellResult, CellError> {
-    match ready.cell.workload {
-        Workload::PageFault1 => page_fault1(ready),
-    }
-}
-
-fn page_fault1(ready: &Ready) -> Result<CellResult, CellError> {
-    let cell = &ready.cell;
-    let pass = |unmapping, holds| {
-        let (cpus, think_ps, seed) = (cell.cpus, cell.think_ps, cell.seed);
-        let config = page_fault1::Config { cpus, think_ps, unmapping, holds, seed };
-        page_fault1::run(&ready.machine, ready.policy, &config)
-            .map_err(|error| ready.failed(error.to_string()))
-    };
-    // One CPU alone has to be seen mapping and unmapping; of many, some do this and some that.
-    if cell.cpus == 1 {
-        let cycle = (CYCLE_PAGES / ready.batch_pages()).max(2);
-        return Ok(CellResult::of(&pass(UNMAPPING_FIRST, (cycle, cycle))?));
-    }
-    let first = pass(UNMAPPING_FIRST, HOLDS_FIRST)?;
-    let holds = if cell.quick { HOLDS_QUICK } else { HOLDS };
-    Ok(CellResult::of(&pass(first.unmapping, holds)?))
+    (ready.cell.workload.run)(ready)
 }

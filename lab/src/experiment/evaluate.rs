@@ -134,8 +134,7 @@ impl Group {
 
     fn fill(&mut self, pool: &Pool<'_>, plan: &GroupPlan, quick: bool) -> Result<(), Stop> {
         let with = |at: usize, seed: u64| -> Ready {
-            let mut ready = plan.variants[at].ready.clone();
-            ready.cell.quick = quick;
+            let mut ready = plan.variants[at].ready.clone().quick(quick);
             ready.cell.seed = seed;
             ready
         };
@@ -213,7 +212,7 @@ fn gather(experiment: &Experiment, groups: Vec<Group>) -> Evaluation {
             evaluation.thoughts.push(Thought {
                 machine: first.ready.machine_name().to_string(),
                 cpus: first.ready.cell.cpus,
-                think_ps: fitted.map_or(experiment.think_ps, |fitted| fitted.think_ps),
+                think_ps: fitted.map_or(first.ready.cell.think_ps, |fitted| fitted.think_ps),
                 fitted: fitted.map(|at| (at.target, at.result.score_per_s, at.reached)),
             });
         }

@@ -1,6 +1,7 @@
 //! Reads an experiment and its published table, and refuses what does not fit together: before
 //! anything runs, with the line and the field.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use toml::{Spanned, Value};
@@ -21,8 +22,6 @@ pub struct Experiment {
     pub note: Option<String>,
     /// Machines.
     pub groups: Vec<GroupPlan>,
-    /// Think time unless fitted, picoseconds.
-    pub think_ps: u64,
 }
 
 /// What is run on one machine.
@@ -130,13 +129,7 @@ fn check(spec: &Spec, table: &str) -> Result<Experiment, Placed> {
     }
     let groups = spec.group.iter().map(|group| plan(spec, group, &table));
     let groups = groups.collect::<Result<Vec<_>, Placed>>()?;
-    Ok(Experiment {
-        expect: spec.expect.clone(),
-        note: spec.note.clone(),
-        groups,
-        think_ps: spec.think_ns * 1000,
-        table,
-    })
+    Ok(Experiment { expect: spec.expect.clone(), note: spec.note.clone(), groups, table })
 }
 
 /// What is run on one machine.
@@ -185,14 +178,16 @@ fn ready(spec: &Spec, group: &Group, variant: &Variant) -> Result<VariantPlan, P
         };
         policy.push_str(&format!("{}{key}={value}", if first { ':' } else { ',' }));
     }
-    let workload = Workload::named(spec.workload.get_ref())
+    let (workload, argument) = Workload::parse(spec.workload.get_ref())
         .map_err(|error| (error.to_string(), spec.workload.span()))?;
     let cell = Cell {
         machine: name_of(group).to_string(),
         workload,
+        argument,
+        parameters: BTreeMap::new(),
         policy,
         cpus: group.cpus,
-        think_ps: spec.think_ns * 1000,
+        think_ps: spec.think_ns.map_or(workload.think_ps, |ns| ns * 1000),
         seed: 1,
         quick: false,
     };

@@ -1,10 +1,11 @@
 //! What came out of a cell: whole numbers, so that it reads back as it was written.
 
+use std::collections::BTreeMap;
+
 use pageyard::platform::Site;
 use pageyard_sim::stats::{LockAt, LockTime, Stats};
 use serde::{Deserialize, Serialize};
 
-use crate::cells::page_fault1::Outcome;
 use crate::cells::yard::Measured;
 
 /// Time at one group of locks.
@@ -35,6 +36,9 @@ pub struct LineFigures {
     pub count: u64,
 }
 
+/// What results call the contents of pages.
+pub const CONTENT: &str = "Content";
+
 /// The result of a cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellResult {
@@ -56,6 +60,8 @@ pub struct CellResult {
     pub locks: Vec<LockFigures>,
     /// Lines by structure and source.
     pub lines: Vec<LineFigures>,
+    /// Figures that only this workload has, by name: thousandths of their unit.
+    pub own: BTreeMap<String, u64>,
 }
 
 /// Name of a lock and a place where it is taken.
@@ -79,12 +85,12 @@ fn name_of(at: LockAt) -> String {
     format!("{lock} {site}")
 }
 
-fn figures(at: &str, time: LockTime, measured: &Measured) -> LockFigures {
+fn figures(at: &str, time: LockTime, all_ps: u128) -> LockFigures {
     LockFigures {
         at: at.to_string(),
         taken: time.taken,
         waited: time.waited,
-        wait_thousandths: measured.share(time.wait_ps),
+        wait_thousandths: (u128::from(time.wait_ps) * 1000 / all_ps.max(1)) as u64,
         hold_mean_ps: time.hold_ps / time.taken.max(1),
         hold_max_ps: time.hold_max_ps,
     }
@@ -96,20 +102,29 @@ fn lines(stats: &Stats) -> Vec<LineFigures> {
         source: format!("{source:?}"),
         count: *count,
     };
-    stats.lines.iter().map(line).collect()
+    let content = stats.contents.iter().map(|(source, count)| LineFigures {
+        structure: CONTENT.to_string(),
+        source: format!("{source:?}"),
+        count: *count,
+    });
+    stats.lines.iter().map(line).chain(content).collect()
 }
 
 impl CellResult {
-    /// The result of a run of page_fault1.
+    /// The result of a measured stretch.
     #[must_use]
-    pub fn of(outcome: &Outcome) -> CellResult {
-        let measured = &outcome.measured;
-        let stats = &measured.stats;
-        let sum = |name, which: fn(&LockAt) -> bool| figures(name, stats.lock(which), measured);
+    pub fn of_measured(measured: &Measured) -> CellResult {
+        let result = CellResult::of(&measured.stats, measured.elapsed_ps, measured.cpus);
+        CellResult { score_per_s: measured.per_second(), ..result }
+    }
+
+    /// What the machine counted while so many CPUs ran for a time. The score is left at 0.
+    #[must_use]
+    pub fn of(stats: &Stats, elapsed_ps: u64, cpus: usize) -> CellResult {
+        let all_ps = u128::from(elapsed_ps) * cpus as u128;
+        let sum = |name, which: fn(&LockAt) -> bool| figures(name, stats.lock(which), all_ps);
         CellResult {
-            score_per_s: measured.per_second(),
-            unmapping_thousandths: outcome.unmapping,
-            simulated_ps: measured.elapsed_ps,
+            simulated_ps: elapsed_ps,
             line_events: stats.events,
             zone_alloc: sum("zone, allocating", |at| {
                 matches!(at, LockAt::Zone(Site::Refill | Site::Direct))
@@ -118,8 +133,14 @@ impl CellResult {
                 matches!(at, LockAt::Zone(Site::BulkFree | Site::DirectFree))
             }),
             lru: sum("lru", |at| matches!(at, LockAt::Workload("lru"))),
-            locks: stats.locks.iter().map(|(at, t)| figures(&name_of(*at), *t, measured)).collect(),
+            locks: stats.locks.iter().map(|(at, t)| figures(&name_of(*at), *t, all_ps)).collect(),
             lines: lines(stats),
+            ..CellResult::default()
         }
+    }
+
+    /// Notes a figure of the workload's own, in thousandths of its unit.
+    pub fn set(&mut self, name: &str, thousandths: u64) {
+        self.own.insert(name.to_string(), thousandths);
     }
 }

@@ -17,9 +17,9 @@ pub struct Spec {
     pub workload: Spanned<String>,
     /// The policy that variants change.
     pub policy: Spanned<String>,
-    /// Time of a unit of work outside of what is modelled, unless it is fitted, ns.
-    #[serde(default = "think_ns")]
-    pub think_ns: u64,
+    /// Time of a unit of work outside of what is modelled, unless it is fitted, ns; as the workload
+    /// says without it.
+    pub think_ns: Option<u64>,
     /// What should come out, and why.
     pub expect: String,
     /// What the reader should know: what the mapping supposes.
@@ -36,13 +36,6 @@ pub struct Spec {
     /// Slopes over variants.
     #[serde(default)]
     pub slope: Vec<Slope>,
-}
-
-/// Think time where nothing says more, ns: in the order of a fault's page tables and exceptions.
-pub const THINK_NS: u64 = 1000;
-
-fn think_ns() -> u64 {
-    THINK_NS
 }
 
 /// The one number that is fitted: think time, on the score of one variant, each group for itself.

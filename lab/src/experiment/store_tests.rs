@@ -10,7 +10,9 @@ use super::*;
 fn cells() -> Vec<Ready> {
     let cell = |seed, policy: &str| Cell {
         machine: "skl-desktop".to_string(),
-        workload: Workload::PageFault1,
+        workload: Workload::named("page_fault1").unwrap(),
+        argument: String::new(),
+        parameters: std::collections::BTreeMap::new(),
         policy: policy.to_string(),
         cpus: 2,
         think_ps: 500_000,

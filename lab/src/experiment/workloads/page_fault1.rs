@@ -1,0 +1,55 @@
+//! page_fault1 in a cell: run twice, to learn the mixture of mapping and unmapping and to measure.
+
+use super::super::cell::{CellError, Ready};
+use super::super::outcome::CellResult;
+use super::super::workload::{Adapter, Cpus};
+use super::unbuilt;
+use crate::cells::page_fault1::{Config, run as run_cell};
+
+/// Think time where nothing says more: in the order of a fault's page tables and exceptions.
+const THINK_PS: u64 = 1_000_000;
+/// Thousandths of processes that unmap, as the first pass of a cell supposes.
+const UNMAPPING_FIRST: u64 = 300;
+/// Holds of zone locks a CPU in the first pass: to warm up, to measure.
+const HOLDS_FIRST: (u32, u32) = (5, 10);
+/// The same in the second pass, on several CPUs.
+const HOLDS: (u32, u32) = (10, 30);
+/// The same for `--quick`.
+const HOLDS_QUICK: (u32, u32) = (5, 12);
+/// Pages that pass a zone lock while one process maps and unmaps everything, and some.
+const CYCLE_PAGES: u32 = 70_000;
+
+/// The adapter.
+pub const ADAPTER: Adapter = Adapter {
+    name: "page_fault1",
+    about: "will-it-scale page_fault1, a process a CPU: map 128 MiB, touch it, unmap it",
+    unit: "fault",
+    cpus: Cpus::All,
+    think_ps: THINK_PS,
+    argument: None,
+    parameters: &[],
+    figures: &[],
+    run,
+};
+
+fn run(ready: &Ready) -> Result<CellResult, CellError> {
+    let cell = &ready.cell;
+    let pass = |unmapping, holds| {
+        let (cpus, think_ps, seed) = (cell.cpus, cell.think_ps, cell.seed);
+        let config = Config { cpus, think_ps, unmapping, holds, seed };
+        let outcome = run_cell(ready.machine(), ready.policy(), &config);
+        outcome.map_err(|error| unbuilt(ready, &error))
+    };
+    // One CPU alone has to be seen mapping and unmapping; of many, some do this and some that.
+    let outcome = if cell.cpus == 1 {
+        let cycle = (CYCLE_PAGES / ready.batch_pages()).max(2);
+        pass(UNMAPPING_FIRST, (cycle, cycle))?
+    } else {
+        let first = pass(UNMAPPING_FIRST, HOLDS_FIRST)?;
+        pass(first.unmapping, if cell.quick { HOLDS_QUICK } else { HOLDS })?
+    };
+    Ok(CellResult {
+        unmapping_thousandths: outcome.unmapping,
+        ..CellResult::of_measured(&outcome.measured)
+    })
+}
