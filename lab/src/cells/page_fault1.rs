@@ -10,6 +10,7 @@ use pageyard::{GeometryError, Pfn, Policy, Request};
 use pageyard_sim::machine::Machine;
 use pageyard_sim::world::Job;
 
+use super::file::FilePages;
 use super::lru::{Lru, PAGEVEC, RELEASE_BATCH};
 use super::yard::{Measured, Yard};
 
@@ -20,7 +21,7 @@ const GATHER: usize = 510;
 /// Instructions of unmapping a page beside its page record.
 const ZAP_INSTRUCTIONS: u64 = 120;
 /// Bytes that clearing a page moves an instruction (`rep stosb`, in units of the core's width).
-const CLEAR_BYTES: u64 = 32;
+pub const CLEAR_BYTES: u64 = 32;
 
 /// What to run.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +47,19 @@ pub struct Outcome {
     pub unmapping: u64,
 }
 
+/// What a fault does with its page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touch {
+    /// Clears it: anonymous memory.
+    Clear,
+    /// Copies a page of a file into it: a private mapping that is written to.
+    CopyOfFile,
+}
+
 struct Process {
     yard: Rc<Yard>,
+    /// Where the file lies that is copied from; empty if pages are cleared.
+    file: FilePages,
     lrus: Rc<Vec<Lru>>,
     cpu: usize,
     config: Config,
@@ -66,6 +78,7 @@ impl Process {
         world.spend(self.config.think_ps);
         let pfn = self.yard.allocator.alloc(&Request::user(0)).expect("memory was sized for this");
         let page = self.yard.record(pfn);
+        self.file.copy_from(&self.yard, self.pages.len());
         world.contents(page as u64, self.yard.node_of(pfn), CLEAR_BYTES);
         world.write(world.layout.page(page));
         self.pages.push(pfn);
@@ -170,10 +183,11 @@ fn start(yard: &Yard, lrus: &[Lru], config: &Config) -> Vec<(Vec<Pfn>, bool)> {
 }
 
 /// Pages that the processes of a node reach at the most, with room for marks and caches.
-fn reach(machine: &Machine, config: &Config, cpu_nodes: usize) -> u64 {
+fn reach(machine: &Machine, config: &Config, cpu_nodes: usize, touch: Touch) -> u64 {
+    let pages = if touch == Touch::Clear { PAGES } else { 2 * PAGES };
     let per_node = config.cpus.div_ceil(cpu_nodes.max(1)) as u64;
     let marks = machine.node_memory_bytes[0] / 4096 / 200;
-    per_node * (PAGES as u64 + 8192) + marks + 65536
+    per_node * (pages as u64 + 8192) + marks + 65536
 }
 
 /// Runs one cell.
@@ -181,15 +195,30 @@ fn reach(machine: &Machine, config: &Config, cpu_nodes: usize) -> u64 {
 /// # Errors
 /// The policy contradicts itself, or no such machine can be built.
 pub fn run(machine: &Machine, policy: Policy, config: &Config) -> Result<Outcome, GeometryError> {
+    run_touching(machine, policy, config, Touch::Clear)
+}
+
+/// Runs one cell whose faults do with their pages as told.
+///
+/// # Errors
+/// See [`run`].
+pub fn run_touching(
+    machine: &Machine,
+    policy: Policy,
+    config: &Config,
+    touch: Touch,
+) -> Result<Outcome, GeometryError> {
     let sockets = machine.topology.sockets as usize;
-    let yard = Rc::new(Yard::new(machine, policy, reach(machine, config, sockets))?);
+    let yard = Rc::new(Yard::new(machine, policy, reach(machine, config, sockets, touch))?);
     let lrus = Rc::new(Lru::of_nodes(&yard.world, sockets, yard.records()));
+    let files = FilePages::of_processes(&yard, config.cpus, touch);
     let started = start(&yard, &lrus, config);
     let times = Rc::new(std::cell::RefCell::new([(0, 0); 2]));
     yard.control.arm(config.cpus, config.holds.0, config.holds.1);
     let mut jobs: Vec<Job> = Vec::new();
-    for (cpu, (pages, is_unmapping)) in started.into_iter().enumerate() {
+    for (cpu, ((pages, is_unmapping), file)) in started.into_iter().zip(files).enumerate() {
         let process = Process {
+            file,
             yard: Rc::clone(&yard),
             lrus: Rc::clone(&lrus),
             cpu,

@@ -1,0 +1,53 @@
+//! will-it-scale's page_fault2, one process a CPU: map 128 MiB of a file of its own privately, write
+//! to every page, unmap.
+//!
+//! As page_fault1, but a fault copies a page of the file instead of clearing its own. The file is
+//! in the page cache from the beginning.
+
+use pageyard::{GeometryError, Policy};
+use pageyard_sim::machine::Machine;
+
+use super::page_fault1::{Config, Outcome, Touch, run_touching};
+
+/// Runs one cell.
+///
+/// # Errors
+/// The policy contradicts itself, or no such machine can be built.
+pub fn run(machine: &Machine, policy: Policy, config: &Config) -> Result<Outcome, GeometryError> {
+    run_touching(machine, policy, config, Touch::CopyOfFile)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::page_fault1;
+    use super::*;
+    use pageyard::preset;
+    use pageyard_sim::layout::Structure;
+
+    type Cell = fn(&Machine, Policy, &Config) -> Result<Outcome, GeometryError>;
+
+    fn cell(run: Cell, cpus: usize) -> Outcome {
+        let machine = Machine::named("skl-desktop").expect("a machine that comes along");
+        let policy = preset::find("linux-4.18").expect("a preset");
+        let config = Config { cpus, think_ps: 1_000_000, unmapping: 300, holds: (3, 10), seed: 1 };
+        run(&machine, policy, &config).expect("a machine")
+    }
+
+    #[test]
+    fn the_same_cell_gives_the_same_outcome() {
+        assert_eq!(cell(run, 4), cell(run, 4));
+    }
+
+    #[test]
+    fn copying_costs_more_than_clearing_and_uses_the_records_of_the_file() {
+        let (clears, copies) = (cell(page_fault1::run, 2), cell(run, 2));
+        let each = |outcome: &Outcome| outcome.measured.elapsed_ps / outcome.measured.work.max(1);
+        assert!(each(&copies) > each(&clears) + 100_000, "{} {}", each(&copies), each(&clears));
+        let records = |outcome: &Outcome| {
+            let of = outcome.measured.stats.lines.iter();
+            let uses: u64 = of.filter(|((of, _), _)| *of == Structure::Page).map(|(_, n)| n).sum();
+            uses / outcome.measured.work.max(1)
+        };
+        assert!(records(&copies) >= records(&clears) + 4);
+    }
+}
