@@ -7,7 +7,7 @@ use crate::allocator::Allocator;
 use crate::event::{Event, PageKind};
 use crate::fallback::{Mode, Rights};
 use crate::platform::{Platform, Site, Work};
-use crate::policy::PcpHigh;
+use crate::policy::{Merge, PcpHigh};
 use crate::request::{Request, Scope};
 use crate::stat::{Counting, EventItem};
 use crate::types::{AllocError, COSTLY_ORDER, CpuId, Mark, NodeId, Pfn, ZoneId};
@@ -220,6 +220,9 @@ impl<P: Platform> Allocator<P> {
                 }
                 Step::Wake => self.wake(plan),
                 Step::Ask(work) => {
+                    if self.policy.merge == Merge::Deferred && work != Work::Reclaim {
+                        progress += self.join_for(plan);
+                    }
                     progress += self.platform.work(work, plan.node, plan.request.order);
                 }
                 Step::Unreserve(force) => {
@@ -239,6 +242,14 @@ impl<P: Platform> Allocator<P> {
             assert!(retries <= RETRIES_MAX, "the ladder is bounded");
         }
         Err(AllocError::NoMemory)
+    }
+
+    /// Joins pages that were left apart, in each zone that may serve; 1 if one then has a block.
+    #[cold]
+    #[inline(never)]
+    fn join_for(&self, plan: &Plan<'_>) -> u64 {
+        let zones = plan.zones.iter().filter(|&&zone| self.is_eligible(plan, zone));
+        u64::from({ zones }.any(|&zone| self.join_apart(zone, plan.request.order)))
     }
 
     fn wake(&self, plan: &Plan<'_>) {

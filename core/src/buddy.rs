@@ -31,6 +31,11 @@ impl<P: Platform> Allocator<P> {
         self.area_list(held, order, t).first()
     }
 
+    /// Last block of a list. Zone lock held.
+    pub(crate) fn last_free(&self, held: Held, order: u8, t: MigrateType) -> Option<usize> {
+        self.area_list(held, order, t).last()
+    }
+
     /// The block after this one on whatever list it is on. The lock of that list held.
     pub(crate) fn next_free(&self, page: usize) -> Option<usize> {
         List { heads: &self.areas, head: 0, pages: &self.pages }.after(page)

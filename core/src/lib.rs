@@ -3,7 +3,8 @@
 //! Start at `alloc.rs` (the way of a request) and `free.rs` (the way back). Below them, in the
 //! order in which a page passes: `zone.rs` (may this zone serve?), `pcp.rs` (per-CPU caches,
 //! sized by `sizing.rs`), `buddy.rs` (free lists), `fallback.rs` and `claim.rs` (memory of
-//! another type), `merge.rs` (blocks grow together again), `highatomic.rs` (the reserve).
+//! another type), `merge.rs` (blocks grow together again),
+//! `join.rs` (those that were left apart do so late), `highatomic.rs` (the reserve).
 //! `policy.rs`, `keys.rs` and `preset.rs` hold what differs between releases, as data;
 //! `watermark.rs` and `zonelist.rs` compute what follows from the size of the memory;
 //! `stat.rs` counts; `meta.rs` and `list.rs` keep the page records; `admin.rs` is for set-up,
@@ -32,6 +33,7 @@ mod fallback;
 mod free;
 mod geometry;
 mod highatomic;
+mod join;
 pub mod keys;
 mod list;
 mod merge;

@@ -34,7 +34,10 @@ impl<P: Platform> Allocator<P> {
         let page = self.zone(held.zone).page(pfn);
         self.set_state(page, PageKind::Free, order, migratetype, held.cpu);
         match self.policy.merge {
-            Merge::Eager => self.merge_now(held, pfn, order, migratetype, hint),
+            Merge::Deferred if order == 0 && hint == Hint::None => {
+                self.link_block(held, page, order, migratetype, End::Head);
+            }
+            Merge::Eager | Merge::Deferred => self.merge_now(held, pfn, order, migratetype, hint),
         }
     }
 
@@ -50,7 +53,7 @@ impl<P: Platform> Allocator<P> {
         }
     }
 
-    fn merge_now(&self, held: Held, pfn: u64, order: u8, t: MigrateType, hint: Hint) {
+    pub(crate) fn merge_now(&self, held: Held, pfn: u64, order: u8, t: MigrateType, hint: Hint) {
         let zone = *self.zone(held.zone);
         let (mut pfn, mut order) = (pfn, order);
         while order < self.shape.max_order {
@@ -111,9 +114,7 @@ impl<P: Platform> Allocator<P> {
             && found == order
         {
             self.unlink_block(held, page, order, t);
-            match self.policy.merge {
-                Merge::Eager => self.merge_now(held, start, order, t, Hint::ToTail),
-            }
+            self.merge_now(held, start, order, t, Hint::ToTail);
         }
     }
 

@@ -182,6 +182,9 @@ choice! {
     Merge {
         /// At once.
         Eager = "eager",
+        /// Single pages stay apart until a larger block is wanted and none is there; larger
+        /// blocks join at once (RFC v4 of 2018-10-17, patch 2).
+        Deferred = "deferred",
     }
 }
 choice! {
@@ -356,6 +359,12 @@ const RULES: &[Rule] = &[
         "prefetch",
         "collect",
         "buddies are prefetched while pages are chosen outside the zone lock",
+    ),
+    (
+        |p| p.prefetch != Prefetch::None && p.merge == Merge::Deferred,
+        "prefetch",
+        "merge",
+        "a page that does not join its buddy needs no record of it",
     ),
     (
         |p| p.collect == Collect::OutsideLock && p.bulk_order != BulkOrder::RoundRobin,

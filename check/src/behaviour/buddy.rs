@@ -50,6 +50,37 @@ pub fn buddies_merge_as_far_as_they_are_free<M: Machine>() {
     every_era::<M>("blocks MMMM | M0: 1 | M1: 2 | M3: 8", "free 0", "blocks MMMM | M2: 0 | M3: 8");
 }
 
+/// Where merging is put off, single pages stay apart and are reused first; larger blocks join.
+pub fn merging_put_off_leaves_single_pages_apart<M: Machine>() {
+    for policy in ["linux-4.19:prefetch=none,merge=deferred", "linux-6.19:merge=deferred"] {
+        let yard = Yard::of(policy);
+        let before = "blocks MMMM | M0: 1 | M1: 2 | M3: 8";
+        check::<M>(&yard, before, "free 0", "blocks MMMM | M0: 0 1 | M1: 2 | M3: 8");
+        let before = "blocks MMMM | M1: 2 | M2: 4 | used M1: 0";
+        check::<M>(&yard, before, "free 0", "blocks MMMM | M3: 0");
+    }
+}
+
+/// They join once a larger block is wanted and none is there: pageblock by pageblock, that of the
+/// page freed longest ago first, and no further than needed. Without one nothing moves.
+pub fn pages_left_apart_join_when_a_larger_block_is_wanted<M: Machine>() {
+    for policy in ["linux-4.19:prefetch=none,merge=deferred", "linux-6.19:merge=deferred"] {
+        let yard = Yard::of(policy);
+        check::<M>(
+            &yard,
+            "blocks MMMM | M0: 40 41 5 1 0",
+            "alloc M1=0; alloc M1=40; alloc M1=none",
+            "blocks MMMM | M0: 5",
+        );
+        check::<M>(
+            &yard,
+            "blocks MMMM | M0: 0 1 | M2: 8",
+            "alloc M1=8",
+            "blocks MMMM | M0: 0 1 | M1: 10",
+        );
+    }
+}
+
 /// Blocks of the largest order do not merge.
 pub fn merging_ends_at_the_largest_order<M: Machine>() {
     every_era::<M>("blocks MMMM | M5: 0 | used M5: 32", "free 32", "blocks MMMM | M5: 32 0");

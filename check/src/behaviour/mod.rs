@@ -27,6 +27,8 @@ macro_rules! behaviours {
                 the_smallest_fit_is_taken_from_the_head
                 a_freed_block_is_reused_first
                 buddies_merge_as_far_as_they_are_free
+                merging_put_off_leaves_single_pages_apart
+                pages_left_apart_join_when_a_larger_block_is_wanted
                 merging_ends_at_the_largest_order
                 a_block_that_will_soon_merge_goes_to_the_tail
                 large_blocks_go_to_the_head

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pageyard::policy::Merge;
 use pageyard::{Allocator, MigrateType, PageKind, Pfn, Platform, ZoneId};
 
 use super::model::Model;
@@ -122,7 +123,9 @@ fn buddies_merged<P: Platform>(
             continue;
         };
         let excused = has_scars && (whole(order) || !model.policy().has_hygiene());
-        if buddy_order != order || excused {
+        // Single pages may stay apart; blocks that were larger when they came free may not.
+        let apart = order == 0 && model.policy().merge == Merge::Deferred;
+        if buddy_order != order || excused || apart {
             continue;
         }
         let types = [pfn, pfn ^ (1 << order)].map(|pfn| {

@@ -229,9 +229,18 @@ pub const ENTRIES: &[Entry] = &[
     Entry {
         key: "merge",
         meaning: "When a freed block joins its buddy.",
-        takes: Values(&[("eager", "at once")]),
+        takes: Values(&[
+            ("eager", "at once"),
+            (
+                "deferred",
+                "larger blocks at once; single pages stay apart until a larger block is wanted \
+                 and none is there, and then a pageblock at a time joins, that of the page freed \
+                 longest ago first",
+            ),
+        ]),
         only_with: None,
-        source: "every release",
+        source: "every release; RFC v4 of 2018-10-17, patches 2 and 5, not merged, which joins \
+                 pages where compaction's migrate scanner meets them",
     },
     Entry {
         key: "storage",
