@@ -10,13 +10,14 @@ use std::path::PathBuf;
 
 /// The allocator, the machine, the workloads, how a cell runs them and what it keeps; relative to
 /// this package.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     "../core/src",
     "../sim/src",
     "src/cells",
     "src/experiment/cell.rs",
     "src/experiment/outcome.rs",
     "src/experiment/workloads",
+    "src/twin/replay/request.rs",
 ];
 
 fn main() -> std::io::Result<()> {

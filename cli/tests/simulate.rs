@@ -96,3 +96,35 @@ fn parameters_are_the_workloads_own() {
     refused(&with("pages=0", "bulk"), "must be from 1 to");
     refused(&with("pages", "bulk"), "write NAME=NUMBER");
 }
+
+/// A recording that comes along, of two CPUs.
+const RECORDING: &str =
+    concat!("trace:", env!("CARGO_MANIFEST_DIR"), "/../traces/udplimit-6.18-2cpu");
+
+#[test]
+fn a_recording_is_a_workload_and_more_cpus_run_copies() {
+    let on =
+        |cpus| printed(&["-m", "skl-desktop", "-p", "linux-6.18", "-w", RECORDING, "-c", cpus]);
+    let (one, two) = (on("2"), on("4"));
+    let figure = |text: &str, name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name)).expect("a figure");
+        line.split_whitespace().nth(1).expect("a number").parse::<f64>().expect("a number")
+    };
+    assert_eq!(figure(&one, "allocs ") * 2.0, figure(&two, "allocs "));
+    assert_eq!((figure(&one, "failed "), figure(&one, "damage ")), (0.0, 0.0));
+    assert!(figure(&one, "length-ns ") > figure(&one, "recorded-ns "));
+    // Without a word about CPUs it runs on as many as were recorded.
+    let base = ["-m", "skl-desktop", "-p", "linux-6.18", "-w", RECORDING];
+    assert_eq!(printed(&base), one);
+}
+
+#[test]
+fn a_recording_that_does_not_fit_or_is_none_is_refused() {
+    let with = |workload: &'static str, more: &[&'static str]| {
+        [&["-m", "skl-desktop", "-p", "linux-6.18", "-w", workload], more].concat()
+    };
+    refused(&with(RECORDING, &["-c", "3"]), "takes 2 CPUs, or a multiple of that, not 3");
+    refused(&with(RECORDING, &["--think-ns", "5"]), "think times are the recorded ones");
+    refused(&with("trace:/nowhere", &[]), "/nowhere");
+    refused(&with("trace", &[]), "write trace:RECORDING");
+}

@@ -287,7 +287,7 @@ pub const PROPOSALS: &[Proposal] = &[
         source: "mail of 2018-03-05, as merged in 4.17",
     },
     Proposal {
-        name: "lazy-merge-v4/2",
+        name: "lazy-merge-v4-2",
         base: Release::new(4, 19),
         changes: &[("prefetch", "none"), ("merge", "deferred")],
         source: "RFC v4 of 2018-10-17, patches 2 and 5: single pages are not merged when freed",

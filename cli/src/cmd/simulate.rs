@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use pageyard_lab::experiment::cell::{Cell, Ready, Workload};
 use pageyard_lab::experiment::outcome::{CONTENT, CellResult, LockFigures};
 use pageyard_lab::experiment::pool::Stop;
+use pageyard_lab::experiment::workload::Unit;
 use serde_json::json;
 
 use super::policies::layout::emit;
@@ -86,7 +87,8 @@ Workloads:
 Examples:
   pageyard simulate --machine skl-4s --policy linux-4.18
   pageyard simulate --machine icx-2s --policy linux-6.18:batch_pages=31 --cpus 32 --json
-  pageyard simulate --machine icx-5320 --policy linux-6.0 --workload bulk --param pages=8192",
+  pageyard simulate --machine icx-5320 --policy linux-6.0 --workload bulk --param pages=8192
+  pageyard simulate --machine skl-2s --policy linux-6.18 --workload trace:FOLDER --cpus 8",
     );
     text
 }
@@ -176,14 +178,17 @@ fn figures(cell: &Cell, result: &CellResult) -> String {
     let each = (cpu_ps / u128::from(result.score_per_s.max(1))) as u64;
     let (score, unit) = (result.score_per_s, cell.workload.unit);
     let mut text = format!("score      {score} {unit}s a second, {} each a CPU\n", ns(each));
-    if cell.workload.name == "page_fault1" {
+    if cell.workload.name.starts_with("page_fault") {
         let unmapping = pct(result.unmapping_thousandths);
         text.push_str(&format!("unmapping  {unmapping} of the processes at any time\n"));
     }
     for figure in cell.workload.figures {
         if let Some(&value) = result.own.get(figure.name) {
             let (name, about, unit) = (figure.name, figure.about, figure.unit.suffix());
-            let value = format!("{}.{}{unit}", value / 1000, value % 1000 / 100);
+            let value = match figure.unit {
+                Unit::Count => format!("{}", value / 1000),
+                _ => format!("{}.{}{unit}", value / 1000, value % 1000 / 100),
+            };
             text.push_str(&format!("{name:<28} {value:>14}  {about}\n"));
         }
     }

@@ -1,5 +1,5 @@
-//! will-it-scale's page_fault2, one process a CPU: map 128 MiB of a file of its own privately, write
-//! to every page, unmap.
+//! will-it-scale's page_fault2, one process a CPU: map 128 MiB of a file of its own privately,
+//! write to every page, unmap.
 //!
 //! As page_fault1, but a fault copies a page of the file instead of clearing its own. The file is
 //! in the page cache from the beginning.

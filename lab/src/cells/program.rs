@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use pageyard::{MigrateType, Request, ZoneKind};
+use pageyard::{MigrateType, Request, Scope, ZoneKind};
 use pageyard_trace::error::TraceError;
 use pageyard_trace::event::{Event, Kind, PFN_NONE};
 use pageyard_trace::recording::Recording;
@@ -244,6 +244,22 @@ pub fn request_of_held(order: u8) -> Request {
     Request { mobility: MigrateType::Movable, ..Request::user(order) }
 }
 
+/// What recorded requests differ in, beside their order.
+fn bits_of(request: &Request) -> u64 {
+    let flags = [
+        request.may_wait,
+        request.may_wake,
+        request.high_priority,
+        request.non_block,
+        request.no_marks,
+        request.no_retry,
+        request.retry_may_fail,
+        request.scope == Scope::ThisNode,
+    ];
+    let bits = flags.iter().fold(0, |bits, &flag| bits << 1 | u64::from(flag));
+    bits << 8 | request.mobility as u64
+}
+
 impl Program {
     /// Reads a recording. Unreadable places are passed over, and counted.
     ///
@@ -259,6 +275,36 @@ impl Program {
         let mut program = builder.finish();
         program.damage = reader.damage().count();
         Ok(program)
+    }
+
+    /// A text that differs if anything does that a run depends on.
+    #[must_use]
+    pub fn identity(&self) -> String {
+        let mut bytes = Vec::new();
+        let mut number = |n: u64| bytes.extend_from_slice(&n.to_le_bytes());
+        for &(block, order, cpu) in &self.held {
+            [u64::from(block), u64::from(order), u64::from(cpu)].into_iter().for_each(&mut number);
+        }
+        for cpu in &self.cpus {
+            number(cpu.len() as u64);
+            for (gap, step) in cpu {
+                number(*gap);
+                match *step {
+                    Step::Alloc { block, request } => {
+                        [0, u64::from(block), u64::from(request.order)]
+                            .into_iter()
+                            .for_each(&mut number);
+                        number(bits_of(&request));
+                    }
+                    Step::Free { block, offset, order } => {
+                        [1, block.into(), offset.into(), order.into()]
+                            .into_iter()
+                            .for_each(&mut number);
+                    }
+                }
+            }
+        }
+        format!("{:032x}", crate::fnv::hash(&bytes))
     }
 
     /// The program of events in order of time.

@@ -60,6 +60,14 @@ pub struct Calls {
     pub spent_ps: u64,
 }
 
+impl Calls {
+    /// Mean time of a call, picoseconds; 0 without any.
+    #[must_use]
+    pub fn mean_ps(&self) -> u64 {
+        self.spent_ps / self.calls.max(1)
+    }
+}
+
 /// How the allocator served them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {

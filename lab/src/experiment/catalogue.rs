@@ -20,12 +20,12 @@ pub const BUNDLED: &[(&str, &str, &str)] = bundled![
     "batch_sweep_lkp-skl-4sp1",
     "batch_sweep_lkp-bdw-ex1",
     "batch_sweep_lkp-skl-2sp2",
+    "batch_phase2_will_it_scale_page_fault2_processes",
     "prefetch_v3_v4",
 ];
 
 /// Published tables without an experiment, and what is missing for one.
 pub const NOT_MODELLED: &[(&str, &str)] = &[
-    ("batch_phase2_will_it_scale_page_fault2_processes", "workload page_fault2 (file pages)"),
     ("numa_stat_threshold_v1", "workload page_bench03"),
     ("numa_stat_threshold_v2_merged", "workload page_bench03"),
     ("f26b3fa046_nr_pcp_high", "workload netperf UDP_STREAM and SCTP_STREAM_MANY"),

@@ -174,21 +174,28 @@ impl Ready {
         let policy = NamedPolicy::parse(&cell.policy)?.policy;
         let has = machine.cpus();
         let mut cell = cell.clone();
+        let given = cell.parameters.keys().cloned().collect();
+        cell.parameters = cell.workload.fill(&cell.parameters, cell.quick)?;
+        let argument = cell.workload.argument.map(|argument| (argument.look)(&cell.argument));
+        let argument = argument.transpose().map_err(|message| {
+            let (name, argument) = (cell.workload.name, cell.argument.clone());
+            CellError::Refused { name, argument, message }
+        })?;
         if cell.cpus == 0 {
-            cell.cpus = cell.workload.cpus.of(&machine);
+            let of_workload = || cell.workload.cpus.of(&machine);
+            cell.cpus = argument.as_ref().map_or_else(of_workload, |argument| argument.cpus);
         }
         if cell.cpus > has as usize {
             return Err(CellError::Cpus { machine: cell.machine, has, wanted: cell.cpus });
         }
-        let given = cell.parameters.keys().cloned().collect();
-        cell.parameters = cell.workload.fill(&cell.parameters, cell.quick)?;
-        let identity = match cell.workload.argument {
-            None => String::new(),
-            Some(argument) => (argument.identity)(&cell.argument).map_err(|message| {
-                let (name, argument) = (cell.workload.name, cell.argument.clone());
-                CellError::Refused { name, argument, message }
-            })?,
-        };
+        if let Some(one) = argument.as_ref().map(|argument| argument.cpus.max(1))
+            && !cell.cpus.is_multiple_of(one)
+        {
+            let message = format!("takes {one} CPUs, or a multiple of that, not {}", cell.cpus);
+            let (name, argument) = (cell.workload.name, cell.argument);
+            return Err(CellError::Refused { name, argument, message });
+        }
+        let identity = argument.map_or_else(String::new, |argument| argument.identity);
         Ok(Ready { cell, given, identity, machine, policy })
     }
 

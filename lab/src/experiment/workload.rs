@@ -92,9 +92,18 @@ pub struct OwnFigure {
 pub struct Argument {
     /// What it is, such as `FILE`.
     pub what: &'static str,
+    /// Looks at it. Fails, with the reason, if there is nothing of this name or it is of no use.
+    pub look: fn(&str) -> Result<Given, String>,
+}
+
+/// What a cell knows of its workload's argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
     /// What of it results depend on, such as a hash of the file: part of the key they are stored
-    /// under. Fails, with the reason, if there is nothing of this name or it is damaged.
-    pub identity: fn(&str) -> Result<String, String>,
+    /// under.
+    pub identity: String,
+    /// CPUs that it takes: others make no sense, but multiples do, as copies side by side.
+    pub cpus: usize,
 }
 
 /// A workload as cells see it.

@@ -7,14 +7,17 @@ mod bulk;
 mod free_all;
 mod page_bench;
 mod page_fault1;
+mod trace;
 
 /// Every workload, in the order in which they are listed.
 pub const ALL: &[&Adapter] = &[
     &page_fault1::ADAPTER,
+    &page_fault1::OF_FILE,
     &page_bench::ONE,
     &page_bench::ALL,
     &bulk::ADAPTER,
     &free_all::ADAPTER,
+    &trace::ADAPTER,
 ];
 
 /// Why the machine of a cell could not be built.

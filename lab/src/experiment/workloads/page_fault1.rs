@@ -1,10 +1,11 @@
-//! page_fault1 in a cell: run twice, to learn the mixture of mapping and unmapping and to measure.
+//! page_fault1 and page_fault2 in a cell: run twice, to learn the mixture of mapping and unmapping
+//! and to measure.
 
 use super::super::cell::{CellError, Ready};
 use super::super::outcome::CellResult;
 use super::super::workload::{Adapter, Cpus};
 use super::unbuilt;
-use crate::cells::page_fault1::{Config, run as run_cell};
+use crate::cells::page_fault1::{Config, Touch, run_touching};
 
 /// Think time where nothing says more: in the order of a fault's page tables and exceptions.
 const THINK_PS: u64 = 1_000_000;
@@ -29,15 +30,23 @@ pub const ADAPTER: Adapter = Adapter {
     argument: None,
     parameters: &[],
     figures: &[],
-    run,
+    run: |ready| run(ready, Touch::Clear),
 };
 
-fn run(ready: &Ready) -> Result<CellResult, CellError> {
+/// page_fault2: what a fault does with its page is all that differs.
+pub const OF_FILE: Adapter = Adapter {
+    name: "page_fault2",
+    about: "will-it-scale page_fault2: the same, with a private mapping of a file that is copied",
+    run: |ready| run(ready, Touch::CopyOfFile),
+    ..ADAPTER
+};
+
+fn run(ready: &Ready, touch: Touch) -> Result<CellResult, CellError> {
     let cell = &ready.cell;
     let pass = |unmapping, holds| {
         let (cpus, think_ps, seed) = (cell.cpus, cell.think_ps, cell.seed);
         let config = Config { cpus, think_ps, unmapping, holds, seed };
-        let outcome = run_cell(ready.machine(), ready.policy(), &config);
+        let outcome = run_touching(ready.machine(), ready.policy(), &config, touch);
         outcome.map_err(|error| unbuilt(ready, &error))
     };
     // One CPU alone has to be seen mapping and unmapping; of many, some do this and some that.
