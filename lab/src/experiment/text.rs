@@ -28,7 +28,9 @@ pub fn table(experiment: &Experiment, evaluation: &Evaluation) -> String {
     text
 }
 
-fn machine(thought: &Thought) -> String {
+/// A machine, its CPUs, its think time and how that was found.
+#[must_use]
+pub fn machine(thought: &Thought) -> String {
     let Thought { machine, cpus, think_ps, fitted } = thought;
     let think = format!("{} ns", think_ps / 1000);
     let how = match fitted {
