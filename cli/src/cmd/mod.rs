@@ -9,6 +9,7 @@ pub mod replay;
 pub mod reproduce;
 pub mod simulate;
 pub mod trace;
+mod whole;
 
 /// Prints to standard output; a reader that has gone away is no error.
 pub fn print_line(text: &str) {

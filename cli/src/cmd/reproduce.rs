@@ -13,10 +13,12 @@ use pageyard_lab::experiment::load::Experiment;
 use pageyard_lab::experiment::pool::{Ended, Options, Pool, Progress};
 use pageyard_lab::experiment::store::Store;
 use pageyard_lab::experiment::{catalogue, text};
+use pageyard_lab::html::reproduce::{self as html, Report};
 use pageyard_trace::interrupt::Interrupt;
 use serde_json::{Value, json};
 
 use super::policies::layout::emit;
+use super::whole;
 
 /// Options of `pageyard reproduce`.
 #[derive(clap::Args)]
@@ -26,6 +28,7 @@ fitted, `!` a miss. docs/REPRODUCE.md tells what is fitted and what an error is.
 
 Examples:
   pageyard reproduce --quick
+  pageyard reproduce --html report.html
   pageyard reproduce batch_sweep_lkp-skl-4sp1 --json")]
 pub struct Args {
     /// Published tables [default: all]
@@ -43,6 +46,10 @@ pub struct Args {
     /// Print JSON: a list of table, row, column, published, modelled, fitted, error, within
     #[arg(long)]
     json: bool,
+
+    /// Write a report to look at: one file, nothing loaded, for screen, phone and print
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 
     #[command(flatten)]
     cells: CellArgs,
@@ -142,6 +149,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         catalogue::NOT_MODELLED.iter().copied().filter(|(name, _)| wanted.contains(name)).collect();
     let (evaluations, interrupted) =
         args.cells.pool(|pool| evaluate::all(pool, &experiments, args.quick))?;
+    if let Some(path) = &args.html {
+        let (experiments, evaluations, missing) = (&experiments, &evaluations, &missing);
+        let report = Report { experiments, evaluations, missing, quick: args.quick };
+        whole::write(path, &html::write(&report))?;
+    }
     let page = match args.json {
         true => json(&evaluations, &missing)?,
         false => page(&experiments, &evaluations, &missing),
