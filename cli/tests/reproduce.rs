@@ -80,3 +80,23 @@ fn an_unknown_table_is_refused_with_the_nearest() {
     assert!(error.contains("nearest: batch_sweep_lkp-skl-4sp1"), "{error}");
     assert!(output.stdout.is_empty());
 }
+
+#[test]
+fn the_report_is_one_file_of_the_same_bytes_and_none_where_it_cannot_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    for name in ["one.html", "two.html"] {
+        printed("html", &[SMALL, "llfree_cores_bulk_o0", "--quick", "--html", &path(name)]);
+    }
+    let [one, two] = ["one.html", "two.html"].map(|name| std::fs::read(path(name)).unwrap());
+    assert_eq!(one, two);
+    let text = String::from_utf8(one).unwrap();
+    assert!(text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>\n"));
+    for loaded in ["<script", "<link", "<img", "src=", "href=\"http", "@import"] {
+        assert!(!text.contains(loaded), "{loaded}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    let output = reproduce("html", &[SMALL, "--quick", "--html", &path("none/page.html")]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot be written"));
+}

@@ -2,8 +2,8 @@
 //!
 //! Start at [`twin`]: the allocator in the place of a recorded kernel's, held against what that
 //! kernel did. [`compare`] takes two policies over recordings, from a fair start. [`named`] turns
-//! what a user types into a checked policy. [`procfs`] writes what `/proc` would say. [`html`] makes
-//! reports to look at.
+//! what a user types into a checked policy. [`procfs`] writes what `/proc` would say. [`html`]
+//! makes reports to look at.
 //! docs/TWIN.md says what is fitted, what is predicted, and where a twin is wrong.
 
 pub mod cells;

@@ -1,5 +1,5 @@
-//! Curves over a number, one each machine: published dashed, modelled solid; the shape of the marker
-//! says which machine as well as the colour.
+//! Curves over a number, one each machine: published dashed, modelled solid; the shape of the
+//! marker says which machine as well as the colour.
 
 use super::page::sign;
 use super::scale::{Scale, tick};
@@ -27,11 +27,13 @@ pub struct Plan {
     pub below: &'static str,
     /// Whether equal factors are equal distances, along and up.
     pub log: (bool, bool),
+    /// Whether zero has to be there.
+    pub zero: bool,
 }
 
 impl Default for Plan {
     fn default() -> Plan {
-        Plan { size: (360.0, 220.0), below: "", log: (true, false) }
+        Plan { size: (360.0, 220.0), below: "", log: (true, false), zero: false }
     }
 }
 
@@ -46,10 +48,11 @@ pub fn chart(curves: &[Curve], plan: &Plan) -> Option<Svg> {
         let values: Vec<f64> = points().map(pick).filter(|value| value.is_finite()).collect();
         values
     };
-    let (xs, ys) = (finite(|point| point.0), finite(|point| point.1));
+    let (xs, mut ys) = (finite(|point| point.0), finite(|point| point.1));
     if xs.is_empty() || ys.is_empty() {
         return None;
     }
+    ys.extend(plan.zero.then_some(0.0));
     let (width, height) = plan.size;
     let (left, right, top) = (40.0, width - 14.0, 10.0);
     let bottom = height - if plan.below.is_empty() { 20.0 } else { 34.0 };

@@ -1,5 +1,5 @@
-//! Reports as one HTML file each: nothing is loaded, nothing is run, and the same input gives the same
-//! bytes.
+//! Reports as one HTML file each: nothing is loaded, nothing is run, and the same input gives the
+//! same bytes.
 //!
 //! In reading order: [`svg`] draws, [`scale`] turns figures into places, [`points`], [`shares`] and
 //! [`curves`] are the three kinds of charts, [`page`] is what all pages share, [`prose`] shows a

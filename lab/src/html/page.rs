@@ -1,4 +1,4 @@
-//! What all pages share: the shell with its styles, patterns, tables in boxes that scroll by themselves.
+//! What all pages share: the shell with its styles and patterns, paragraphs, charts in a grid.
 
 use std::fmt::Write;
 
@@ -12,11 +12,7 @@ pub const SVG_STYLE: &str = include_str!("svg.css");
 const STYLE: &str = include_str!("style.css");
 
 /// Patterns of the stacked charts, so that they read without colours too.
-const PATTERNS: &str = r#"<svg class="defs" aria-hidden="true"><defs>
-<pattern id="p-free" width="6" height="6" patternUnits="userSpaceOnUse"><rect class="d-free" width="6" height="6"/><path class="d-ink" d="M-1 1L1 -1M0 6L6 0M5 7L7 5"/></pattern>
-<pattern id="p-lru" width="6" height="6" patternUnits="userSpaceOnUse"><rect class="d-lru" width="6" height="6"/><circle class="d-dot" cx="3" cy="3" r="1"/></pattern>
-<pattern id="p-other" width="6" height="6" patternUnits="userSpaceOnUse"><rect class="d-other" width="6" height="6"/><path class="d-ink" d="M0 3L6 3"/></pattern>
-</defs></svg>"#;
+const PATTERNS: &str = include_str!("patterns.svg");
 
 /// A whole page around its body.
 #[must_use]

@@ -95,6 +95,10 @@ pub fn chart(column: &str, rows: &[&Compared]) -> Option<String> {
         return None;
     }
     let mut values = Vec::new();
+    // Zero per cent is always there.
+    if rows.iter().any(|row| row.in_points) {
+        values.push(0.0);
+    }
     for row in &rows {
         values.push(row.published);
         values.extend(row.modelled);
@@ -103,21 +107,26 @@ pub fn chart(column: &str, rows: &[&Compared]) -> Option<String> {
     let scale = Scale::fitting(&values, ENDS);
     let bottom = ROW * rows.len() as f64 + 4.0;
     let mut svg = Svg::new(WIDTH, bottom + 18.0);
-    axis(&mut svg, &scale, bottom);
+    axis(&mut svg, &scale, rows.len());
     for (n, row) in rows.iter().enumerate() {
         draw(&mut svg, &scale, row, n as f64 * ROW);
     }
     Some(svg.inline(&format!("{column}: published and modelled by row; the table has the figures")))
 }
 
-fn axis(svg: &mut Svg, scale: &Scale, bottom: f64) {
+fn axis(svg: &mut Svg, scale: &Scale, rows: usize) {
+    let bottom = ROW * rows as f64 + 4.0;
     let mut last = f64::NEG_INFINITY;
     for mark in scale.marks(4) {
         let x = scale.at(mark);
-        svg.path("ax", &[(x, 0.0), (x, bottom)], false);
+        // Only beside the tracks: words stay free of lines.
+        for row in 0..rows {
+            let top = row as f64 * ROW;
+            svg.path("ax", &[(x, top + 18.0), (x, top + 34.0)], false);
+        }
         // Words of neighbours must not touch.
         if x - last >= 34.0 {
-            svg.text("m c", (x.clamp(14.0, WIDTH - 14.0), bottom + 13.0), &tick(mark));
+            svg.text("m c", (x.clamp(8.0, WIDTH - 14.0), bottom + 12.0), &tick(mark));
             last = x;
         }
     }

@@ -1,5 +1,5 @@
-//! The report on published tables: verdicts first, then machines side by side, then each table with its
-//! figures, where the time goes and what was missed.
+//! The report on published tables: verdicts first, then machines side by side, then each table with
+//! its figures, where the time goes and what was missed.
 
 mod grid;
 mod side;
@@ -10,6 +10,7 @@ use std::fmt::Write;
 use super::page::{self, anchor, breakable, charts, facts, keys, number, paragraph, signed};
 use super::points::{self, Mark};
 use super::prose;
+use super::scale::tick;
 use super::svg::escape;
 use crate::experiment::cell::MODEL;
 use crate::experiment::evaluate::{Compared, Evaluation, Thought};
@@ -105,15 +106,14 @@ fn summary(out: &mut String, report: &Report<'_>) {
             verdict_word(evaluation),
         );
     }
-    for (name, why) in report.missing {
+    out.push_str("</tbody></table>\n");
+    if !report.missing.is_empty() {
         let _ = writeln!(
             out,
-            "<tr><td>{}</td><td class=\"l mut\">not modelled</td><td class=\"l mut\">needs {}</td></tr>",
-            breakable(name),
-            escape(why)
+            "<p>{} more tables are <a href=\"#missing\">not modelled</a> yet.</p>",
+            report.missing.len()
         );
     }
-    out.push_str("</tbody></table>\n");
 }
 
 fn verdict_word(evaluation: &Evaluation) -> String {
@@ -160,15 +160,15 @@ fn table(out: &mut String, experiment: &Experiment, evaluation: &Evaluation) {
     }
     time::section(out, experiment, evaluation);
     grid::section(out, &evaluation.compared);
-    misses(out, experiment, evaluation);
+    misses(out, evaluation);
     out.push_str("</section>\n");
 }
 
 /// Every miss, and what is known about why.
-fn misses(out: &mut String, experiment: &Experiment, evaluation: &Evaluation) {
+fn misses(out: &mut String, evaluation: &Evaluation) {
     let missed: Vec<&Compared> =
         evaluation.compared.iter().filter(|c| Mark::of(c) == Mark::Miss).collect();
-    let why = reasons(experiment, evaluation);
+    let why = reasons(evaluation);
     if missed.is_empty() && why.is_empty() {
         return;
     }
@@ -176,15 +176,16 @@ fn misses(out: &mut String, experiment: &Experiment, evaluation: &Evaluation) {
     for row in missed {
         let unit = if row.in_points { " points" } else { " %" };
         let error = row.error.map_or(String::new(), |error| signed(error, unit));
-        let room = row.tolerance.map_or(String::new(), |t| format!(", {} allowed", number(t)));
+        let room = row.tolerance.map_or(String::new(), |t| format!(", {} allowed", tick(t)));
         let _ = writeln!(
             out,
-            "<li><span class=\"miss\">\u{2717}</span> {} of {}: {} published, {} modelled, {}{}</li>",
+            "<li><span class=\"miss\">\u{2717}</span> {} of {}: {} published, {} modelled, \
+             {}{}</li>",
             breakable(&row.column),
             escape(&row.row),
             number(row.published),
             row.modelled.map_or_else(String::new, number),
-            escape(&error),
+            escape(&error).replace(' ', "&nbsp;"),
             escape(&room),
         );
     }
@@ -195,9 +196,9 @@ fn misses(out: &mut String, experiment: &Experiment, evaluation: &Evaluation) {
     );
 }
 
-/// What the run itself says about why figures are off: baselines, and how little is left of a unit's
-/// time for what is modelled.
-fn reasons(experiment: &Experiment, evaluation: &Evaluation) -> Vec<String> {
+/// What the run itself says about why figures are off: baselines, and how little is left of a
+/// unit's time for what is modelled.
+fn reasons(evaluation: &Evaluation) -> Vec<String> {
     let mut reasons = evaluation.stops.clone();
     for thought in &evaluation.thoughts {
         let Some((published, modelled, met)) = thought.fitted else { continue };
@@ -205,7 +206,8 @@ fn reasons(experiment: &Experiment, evaluation: &Evaluation) -> Vec<String> {
         if !met {
             reasons.push(format!(
                 "{name}: the baseline is {published} a second as published and {modelled} as \
-                 modelled; no think time brings them together, so all other rows are of another load."
+                 modelled; no think time that was tried brings them together, so all other rows \
+                 are of another load."
             ));
             continue;
         }
@@ -213,14 +215,11 @@ fn reasons(experiment: &Experiment, evaluation: &Evaluation) -> Vec<String> {
         let unit_ps = (unit_ps / u128::from(modelled.max(1))) as u64;
         let part = thought.think_ps * 100 / unit_ps.max(1);
         reasons.push(format!(
-            "{name}: of the {} ns that a unit of work takes a CPU in the fitted row, {part} % are think \
-             time. If that is more than the real workload does outside the allocator, the model holds \
-             its locks too shortly, and rows that depend on waiting come out too tame.",
+            "{name}: of the {} ns that a unit of work takes a CPU in the fitted row, {part} % are \
+             think time. If that is more than the real workload does outside the allocator, the \
+             model holds its locks too shortly, and rows that depend on waiting come out too tame.",
             unit_ps / 1000
         ));
-    }
-    if evaluation.compared.iter().all(|c| c.within != Some(false)) && experiment.groups.is_empty() {
-        reasons.clear();
     }
     reasons
 }

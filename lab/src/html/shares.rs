@@ -1,4 +1,4 @@
-//! Where the CPUs' time goes: waiting for each kind of lock, and the rest, as stacked areas or bars.
+//! Where the CPUs' time goes: waiting for each kind of lock, and the rest; stacked areas or bars.
 
 use super::page::sign;
 use super::scale::{Scale, tick};

@@ -1,5 +1,5 @@
-//! A picture under construction: shapes with classes, every figure with at most one decimal, so that
-//! the same input gives the same bytes. Colours are the style sheet's.
+//! A picture under construction: shapes with classes, every figure with at most one decimal, so
+//! that the same input gives the same bytes. Colours are the style sheet's.
 
 use std::fmt::Write;
 

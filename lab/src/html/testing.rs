@@ -10,8 +10,8 @@ use crate::experiment::outcome::CellResult;
 /// Elements without an end.
 const VOID: [&str; 5] = ["meta", "br", "wbr", "hr", "!DOCTYPE"];
 
-/// Panics unless tags nest, ids are used once, everything referred to is there, nothing is loaded and
-/// no character stands for markup that was not meant.
+/// Panics unless tags nest, ids are used once, everything referred to is there, nothing is loaded
+/// and no character stands for markup that was not meant.
 pub fn check(page: &str) {
     let mut open: Vec<&str> = Vec::new();
     let (mut ids, mut wanted) = (BTreeSet::new(), BTreeSet::new());

@@ -30,7 +30,7 @@ fn block(out: &mut String, part: &[&Compared], columns: &[&str]) {
         "<div class=\"box\" tabindex=\"0\"><table>\n<thead><tr><th rowspan=\"2\">row</th>",
     );
     for column in columns {
-        let _ = write!(out, "<th class=\"grp\" colspan=\"3\">{}</th>", breakable(column));
+        let _ = write!(out, "<th class=\"grp mid\" colspan=\"3\">{}</th>", breakable(column));
     }
     out.push_str("</tr>\n<tr>");
     for _ in columns {

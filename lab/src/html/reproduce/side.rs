@@ -31,7 +31,10 @@ pub fn section(out: &mut String, report: &Report<'_>) {
         let mut figures = Vec::new();
         for column in shown(&tables) {
             let drawn = curves_of(&tables, column);
-            let plan = Plan::default();
+            let in_points = |(_, evaluation): &Table<'_>| {
+                evaluation.compared.iter().any(|c| c.column == column && c.in_points)
+            };
+            let plan = Plan { zero: tables.iter().any(in_points), ..Plan::default() };
             if let Some(svg) = curves::chart(&drawn, &plan) {
                 let alt = format!("{column} over {over}, a curve each machine");
                 figures.push(figure(column, &format!("over {over}"), &svg.inline(&alt)));

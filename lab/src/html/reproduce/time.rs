@@ -39,8 +39,8 @@ pub fn section(out: &mut String, experiment: &Experiment, evaluation: &Evaluatio
     out.push_str("<h3>Where the time goes in the model</h3>\n");
     keys(out, &shares::keys(&shown));
     if has_published(experiment) {
-        let text = "Diamonds are published: the lower one waiting for zone locks, the upper one zone \
-                    and LRU locks together. Reproduced, they lie on the edges of the areas.";
+        let text = "Diamonds are published: the lower one waiting for zone locks, the upper one \
+                    zone and LRU locks together. Reproduced, they lie on the edges of the areas.";
         paragraph(out, "mut", text);
     }
     charts(out, &figures);
