@@ -19,7 +19,7 @@ pub const PAGES: usize = 32768;
 /// Pages of one group of an unmap: pointers that fit a page beside its header (asm-generic/tlb.h).
 const GATHER: usize = 510;
 /// Instructions of unmapping a page beside its page record.
-const ZAP_INSTRUCTIONS: u64 = 120;
+pub const ZAP_INSTRUCTIONS: u64 = 120;
 /// Bytes that clearing a page moves an instruction (`rep stosb`, in units of the core's width).
 pub const CLEAR_BYTES: u64 = 32;
 

@@ -169,9 +169,15 @@ impl Control {
         self.is_over.get()
     }
 
-    /// One unit of the workload's score was done.
+    /// True while counted: every CPU is warm.
+    #[must_use]
+    pub fn is_measuring(&self) -> bool {
+        self.measuring.get() && !self.is_over()
+    }
+
+    /// One unit of the workload's score was done; after the end it is not counted.
     pub fn score(&self) {
-        self.work.set(self.work.get() + 1);
+        self.work.set(self.work.get() + u64::from(!self.is_over()));
     }
 
     fn on_event(&self, world: &World, event: Event) {

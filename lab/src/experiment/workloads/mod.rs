@@ -5,6 +5,7 @@ use super::workload::Adapter;
 
 mod bulk;
 mod free_all;
+mod mixed;
 mod page_bench;
 mod page_fault1;
 mod trace;
@@ -17,6 +18,7 @@ pub const ALL: &[&Adapter] = &[
     &page_bench::ALL,
     &bulk::ADAPTER,
     &free_all::ADAPTER,
+    &mixed::ADAPTER,
     &trace::ADAPTER,
 ];
 
