@@ -48,7 +48,18 @@ pub struct Costs {
     /// Latency of memory under load: bytes a microsecond of one socket, and the latency there; by
     /// load, the first being idle.
     pub loaded: Vec<(u64, u64)>,
+    /// What the memory of a socket gives at most, bytes a microsecond; 0 is no limit.
+    pub dram_bytes_per_us: u64,
+    /// What goes from one socket to another at most, bytes a microsecond; 0 is no limit.
+    pub link_bytes_per_us: u64,
 }
+
+/// Lines of memory that a core has under way while it goes through a page: the prefetcher of the
+/// second level runs ahead, so that the queue behind that cache is the limit, and not the fill
+/// buffers of the first. 16 entries (P. Cordes, stackoverflow.com/questions/39260020). One core of
+/// an i7-6700HQ copies 15 GB/s from memory to memory with `rep movsb`, both directions added
+/// (stackoverflow.com/questions/43343231): 65 ns over 16 lines give 15.8.
+pub const STREAM_LINES: u64 = 16;
 
 /// Cycles lost by a branch that was guessed wrong: 15 to 20 from Haswell to Ice Lake (Fog, The
 /// microarchitecture of Intel and AMD CPUs, 2023).
@@ -89,6 +100,8 @@ impl Costs {
             atomic_ps: machine.latency.locked_ps,
             sibling_ps: machine.latency.smt_transfer_ps.unwrap_or(0),
             mispredict_ps: MISPREDICT_CYCLES * cycle_fs / 1000,
+            dram_bytes_per_us: machine.bandwidth.dram_socket_bytes_per_us,
+            link_bytes_per_us: machine.bandwidth.link_bytes_per_us.unwrap_or(0),
             loaded: [idle].into_iter().chain(machine.bandwidth.dram_loaded.clone()).collect(),
         }
     }
@@ -165,6 +178,8 @@ pub(crate) mod tests {
             sibling_ps: 2_000,
             mispredict_ps: 6_000,
             loaded: Vec::new(),
+            dram_bytes_per_us: 0,
+            link_bytes_per_us: 0,
         }
     }
 }

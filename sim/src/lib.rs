@@ -2,6 +2,8 @@
 //!
 //! [`machine`] reads what a machine is from its file.
 
+pub mod bandwidth;
+pub mod contents;
 pub mod costs;
 pub mod layout;
 pub mod lock;

@@ -2,9 +2,10 @@
 //!
 //! A directory knows for each line the core that wrote it last, the cores that may have a copy and
 //! the socket that it comes from. Tags know what the caches of cores and sockets have room for; a
-//! line that had to go is asked for again. Contents of pages have no directory entry: they are
-//! many, and nobody shares them at one time.
+//! line that had to go is asked for again. Contents of pages are in `contents.rs`.
 
+use crate::bandwidth::{self, Pipe};
+use crate::contents::Page;
 use crate::costs::Costs;
 use crate::streamer::Streamer;
 use crate::tags::Tags;
@@ -13,12 +14,11 @@ use crate::tags::Tags;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Line(pub u64);
 
-const CONTENT: u64 = 1 << 63;
+pub(crate) const CONTENT: u64 = 1 << 63;
 /// Lines of a page.
 pub const PAGE_LINES: u64 = 64;
 const CHUNK: usize = 256;
-/// Load of memory is taken over so many picoseconds.
-const LOAD_WINDOW_PS: u64 = 2_000_000;
+const LINE_BYTES: u64 = 64;
 
 /// What is done to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,25 +73,23 @@ struct State {
     locked_at: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Load {
-    window: u64,
-    bytes: u64,
-    before: u64,
-}
-
 /// The caches and the memory of a machine.
 pub struct Memory {
-    costs: Costs,
-    l1: Vec<Tags>,
-    l2: Vec<Tags>,
-    llc: Vec<Tags>,
+    pub(crate) costs: Costs,
+    pub(crate) l1: Vec<Tags>,
+    pub(crate) l2: Vec<Tags>,
+    pub(crate) llc: Vec<Tags>,
     streamers: Vec<Streamer>,
     /// Lines that prefetchers asked for, by core, and when they are here.
     coming: Vec<Vec<(u64, u64)>>,
     directory: Vec<Option<Box<[State; CHUNK]>>>,
     home_of: Box<dyn Fn(u64) -> u8>,
-    load: Vec<Load>,
+    /// Memory of each socket.
+    channels: Vec<Pipe>,
+    /// Links by socket that sends and socket that gets.
+    links: Vec<Vec<Pipe>>,
+    /// Contents of pages that several CPUs use.
+    pub(crate) shared: Vec<Option<Box<Page>>>,
 }
 
 impl Memory {
@@ -112,7 +110,9 @@ impl Memory {
             coming: vec![Vec::new(); cores],
             directory,
             home_of,
-            load: vec![Load::default(); sockets],
+            channels: vec![Pipe::new(costs.dram_bytes_per_us); sockets],
+            links: vec![vec![Pipe::new(costs.link_bytes_per_us); sockets]; sockets],
+            shared: Vec::new(),
         }
     }
 
@@ -162,7 +162,7 @@ impl Memory {
             Use::Read => self.fetch(core, line, state, now),
             Use::Write => self.take(core, line, state, now),
         };
-        self.fill(core, line);
+        self.fill(core, line, now);
         let others = self.state(line);
         match how {
             Use::Read => (others.cores, others.owner) = (others.cores | bit, 0),
@@ -200,7 +200,7 @@ impl Memory {
         // The directory says more than the tags remember: contents pushed it out.
         let state = *self.state(line);
         let found = self.below(core, line, state.home, now);
-        self.fill(core, line);
+        self.fill(core, line, now);
         found
     }
 
@@ -211,16 +211,32 @@ impl Memory {
             return (Source::Llc, self.costs.llc_ps);
         }
         if self.costs.llc_inclusive {
-            self.llc[socket].insert(line);
+            self.keep_last(socket, line, now);
         }
         self.reach_memory(socket, usize::from(home), now)
     }
 
     fn reach_memory(&mut self, socket: usize, home: usize, now: u64) -> (Source, u64) {
-        let idle = self.costs.dram_ps[socket][home];
-        let latency = idle + self.loaded(home, now);
-        self.transfer(home, now, 64);
-        (if socket == home { Source::Dram } else { Source::FarDram }, latency)
+        let latency = self.memory_ps(socket, home, now);
+        let waited = self.transfer(socket, home, now, LINE_BYTES);
+        (if socket == home { Source::Dram } else { Source::FarDram }, latency + waited)
+    }
+
+    /// Latency of a socket's memory from another at its load of the moment.
+    pub(crate) fn memory_ps(&self, socket: usize, home: usize, now: u64) -> u64 {
+        let added = bandwidth::added(&self.costs.loaded, self.channels[home].load(now));
+        self.costs.dram_ps[socket][home] + added
+    }
+
+    /// Brings bytes from a socket's memory to another socket: how long they wait for room.
+    pub(crate) fn transfer(&mut self, socket: usize, home: usize, now: u64, bytes: u64) -> u64 {
+        let waited = self.channels[home].send(now, bytes);
+        if socket == home { waited } else { waited.max(self.links[home][socket].send(now, bytes)) }
+    }
+
+    /// Takes bytes back to a socket's memory. Nobody waits for that, but it takes room.
+    pub(crate) fn write_back(&mut self, home: usize, now: u64, bytes: u64) {
+        self.channels[home].send(now, bytes);
     }
 
     /// Reads a line that this core has no copy of.
@@ -230,12 +246,14 @@ impl Memory {
         {
             let theirs = self.costs.socket_of(owner);
             // What was written goes to the last-level cache of whoever wrote and whoever reads.
-            self.llc[theirs].insert(line);
-            self.llc[socket].insert(line);
+            self.keep_last(theirs, line, now);
+            self.keep_last(socket, line, now);
             return self.reach_core(socket, theirs, usize::from(state.home));
         }
-        let in_socket = self.cores_of(socket);
-        if state.cores & in_socket != 0 && !self.llc[socket].touch(line) {
+        let in_socket = state.cores & self.cores_of(socket);
+        // An inclusive last level has the line, too, but a single core may have written it since.
+        let is_asked = self.costs.llc_inclusive && in_socket.count_ones() == 1;
+        if in_socket != 0 && (!self.llc[socket].touch(line) || is_asked) {
             // Another core of the socket has it clean, and the snoop filter knows.
             return (Source::Llc, self.costs.clean_socket_ps);
         }
@@ -264,7 +282,7 @@ impl Memory {
         if told.1 > fetched.1 { told } else { fetched }
     }
 
-    fn reach_core(&self, socket: usize, theirs: usize, home: usize) -> (Source, u64) {
+    pub(crate) fn reach_core(&self, socket: usize, theirs: usize, home: usize) -> (Source, u64) {
         let source = if socket == theirs { Source::Core } else { Source::FarCore };
         (source, self.costs.dirty_ps[socket][theirs][home])
     }
@@ -276,16 +294,16 @@ impl Memory {
     }
 
     /// Puts a line into a core's caches; what has to go from the second level goes to the last.
-    fn fill(&mut self, core: usize, line: u64) {
+    pub(crate) fn fill(&mut self, core: usize, line: u64, now: u64) {
         self.l1[core].insert(line);
         if let Some(gone) = self.l2[core].insert(line) {
-            self.evict(core, gone);
+            self.evict(core, gone, now);
         }
     }
 
-    fn evict(&mut self, core: usize, gone: u64) {
+    fn evict(&mut self, core: usize, gone: u64, now: u64) {
         let socket = self.costs.socket_of(core);
-        self.llc[socket].insert(gone);
+        self.keep_last(socket, gone, now);
         if gone & CONTENT != 0 {
             return;
         }
@@ -316,91 +334,16 @@ impl Memory {
         coming.retain(|&(_, ready)| ready > now);
         coming.push((line, now + latency));
         if let Some(gone) = self.l2[core].insert(line) {
-            self.evict(core, gone);
+            self.evict(core, gone, now);
         }
         self.state(line).cores |= bit;
     }
-
-    /// Reads or writes all of a page's contents: how many of its lines came from where.
-    pub fn touch_contents(&mut self, core: usize, page: u64, home: u8, now: u64) -> Touched {
-        let socket = self.costs.socket_of(core);
-        let mut touched = Touched::default();
-        for line in page * PAGE_LINES..(page + 1) * PAGE_LINES {
-            let line = line | CONTENT;
-            self.l1[core].insert(line);
-            if self.l2[core].touch(line) {
-                touched.l2 += 1;
-                continue;
-            }
-            let far = (0..self.costs.sockets).find(|&s| s != socket && self.llc[s].touch(line));
-            if self.llc[socket].touch(line) {
-                touched.llc += 1;
-            } else if let Some(theirs) = far {
-                touched.far += 1;
-                touched.far_ps = self.costs.dirty_ps[socket][theirs][usize::from(home)];
-            } else {
-                touched.memory += 1;
-            }
-            if let Some(gone) = self.l2[core].insert(line) {
-                self.evict(core, gone);
-            }
-        }
-        let bytes = 64 * touched.memory;
-        touched.memory_ps =
-            self.costs.dram_ps[socket][usize::from(home)] + self.loaded(usize::from(home), now);
-        self.transfer(usize::from(home), now, bytes);
-        touched
-    }
-
-    fn transfer(&mut self, home: usize, now: u64, bytes: u64) {
-        let load = &mut self.load[home];
-        let window = now / LOAD_WINDOW_PS;
-        if window > load.window {
-            load.before = if window == load.window + 1 { load.bytes } else { 0 };
-            (load.window, load.bytes) = (window, 0);
-        }
-        load.bytes += bytes;
-    }
-
-    /// What the load of a socket's memory adds to its latency.
-    fn loaded(&self, home: usize, now: u64) -> u64 {
-        let load = &self.load[home];
-        let stale = now / LOAD_WINDOW_PS > load.window + 1;
-        let per_us = if stale { 0 } else { load.before * 1_000_000 / LOAD_WINDOW_PS };
-        let points = &self.costs.loaded;
-        let Some(&(_, idle)) = points.first() else {
-            return 0;
-        };
-        let after = points.partition_point(|&(bytes, _)| bytes <= per_us);
-        let latency = match (after.checked_sub(1).map(|at| points[at]), points.get(after)) {
-            (Some((x0, y0)), Some(&(x1, y1))) => y0 + (y1 - y0) * (per_us - x0) / (x1 - x0).max(1),
-            (Some((_, y)), None) => y,
-            _ => idle,
-        };
-        latency.saturating_sub(idle)
-    }
-}
-
-/// Where the lines of a page's contents came from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Touched {
-    /// Lines from the core's own caches.
-    pub l2: u64,
-    /// From the socket's last-level cache.
-    pub llc: u64,
-    /// From another socket's.
-    pub far: u64,
-    /// From memory.
-    pub memory: u64,
-    /// Latency of memory at that moment, picoseconds.
-    pub memory_ps: u64,
-    /// Latency of a line in another socket's cache, picoseconds.
-    pub far_ps: u64,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contents::Span;
     use crate::costs::tests::round;
 
     fn machine() -> Memory {
@@ -441,13 +384,10 @@ mod tests {
     fn contents_push_out_records() {
         let mut m = machine();
         m.access(0, Line(7), Use::Write, 0);
-        let first = m.touch_contents(0, 0, 0, 0);
-        assert_eq!((first.memory, first.l2), (64, 0));
-        assert_eq!(m.touch_contents(0, 0, 0, 0).l2, 64);
-        for page in 1..=512 {
-            m.touch_contents(0, page, 0, 0);
+        let span = |page| Span { first: page * PAGE_LINES, lines: PAGE_LINES, home: 0 };
+        for page in 0..=512 {
+            m.use_private(0, span(page), Use::Write, 0);
         }
         assert_eq!(m.access(0, Line(7), Use::Read, 0).0, Source::Llc);
-        assert_eq!(m.touch_contents(0, 0, 0, 0).llc, 64);
     }
 }

@@ -53,6 +53,24 @@ impl Tags {
         }
     }
 
+    /// True if the line is here; nothing changes.
+    #[must_use]
+    pub fn has(&self, line: u64) -> bool {
+        let set = (line % self.shape.sets as u64) as usize;
+        self.ways[set * self.shape.ways..][..self.shape.ways].contains(&(line + 1))
+    }
+
+    /// Takes the line out, if it is here.
+    pub fn remove(&mut self, line: u64) {
+        let set = self.set(line);
+        if let Some(way) = set.iter().position(|&tag| tag == line + 1) {
+            set[way..].rotate_left(1);
+            if let Some(last) = set.last_mut() {
+                *last = 0;
+            }
+        }
+    }
+
     /// Puts the line in front; returns the line that had to go.
     pub fn insert(&mut self, line: u64) -> Option<u64> {
         if self.touch(line) {
@@ -78,6 +96,15 @@ mod tests {
         assert!(tags.touch(0));
         assert_eq!(tags.insert(4), Some(2));
         assert!(tags.touch(0) && tags.touch(4) && tags.touch(1) && !tags.touch(2));
+    }
+
+    #[test]
+    fn what_is_taken_out_leaves_room() {
+        let mut tags = Tags::new(Shape { sets: 1, ways: 3 });
+        (0..3).for_each(|line| assert_eq!(tags.insert(line), None));
+        tags.remove(1);
+        assert!(tags.has(0) && !tags.has(1) && tags.has(2));
+        assert_eq!((tags.insert(4), tags.insert(5)), (None, Some(0)));
     }
 
     #[test]

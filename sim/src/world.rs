@@ -10,9 +10,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
-use crate::costs::Costs;
+use crate::contents::{Span, Touched};
+use crate::costs::{Costs, STREAM_LINES};
 use crate::layout::{Layout, Structure};
-use crate::memory::{Line, Memory, Source, Touched, Use};
+use crate::memory::{Line, Memory, PAGE_LINES, Source, Use};
 use crate::platform::coroutine::{Resumer, Thread};
 use crate::stats::{LockAt, LockTime, Stats};
 use crate::turns::Turns;
@@ -384,38 +385,52 @@ impl World {
         self.cpus.borrow()[self.cpu()].window.visible()
     }
 
-    /// Reads or writes all the contents of a page: the lines stream in as fast as the fill buffers
-    /// allow, and instructions move `bytes_per_instruction`.
+    /// Writes all the contents of a page that nobody else uses; `bytes_per_instruction` at a time.
     pub fn contents(&self, page: u64, home: u8, bytes_per_instruction: u64) {
-        if !self.is_charging.get() {
-            return;
-        }
-        let cpu = self.cpu();
-        let core = self.costs.core_of(cpu);
-        let touched: Touched =
-            self.memory.borrow_mut().touch_contents(core, page, home, self.now());
-        self.count_contents(&touched, usize::from(home) == self.costs.socket_of(core));
-        self.execute(4096 / bytes_per_instruction.max(1));
-        let buffers = self.costs.window.fill_buffers as u64;
-        let waited = touched.l2 * self.costs.l2_ps / buffers
-            + touched.llc * self.costs.llc_ps / buffers
-            + touched.far * touched.far_ps / buffers
-            + touched.memory * touched.memory_ps / buffers;
-        self.spend(waited);
+        self.private(page, home, Use::Write, bytes_per_instruction);
     }
 
-    fn count_contents(&self, touched: &Touched, is_near: bool) {
+    /// Reads or writes all the contents of a page that nobody else uses.
+    pub fn private(&self, page: u64, home: u8, how: Use, bytes_per_instruction: u64) {
+        if self.is_charging.get() {
+            let core = self.costs.core_of(self.cpu());
+            let span = Span { first: page * PAGE_LINES, lines: PAGE_LINES, home };
+            let touched = self.memory.borrow_mut().use_private(core, span, how, self.now());
+            self.stream([touched], 4096, bytes_per_instruction);
+        }
+    }
+
+    /// Copies contents between pages that other CPUs use, too; both spans have the same lines.
+    pub fn copy(&self, from: Span, to: Span, bytes_per_instruction: u64) {
+        if self.is_charging.get() {
+            let core = self.costs.core_of(self.cpu());
+            let now = self.now();
+            let touched = {
+                let mut memory = self.memory.borrow_mut();
+                let read = memory.use_shared(core, from, Use::Read, now);
+                [read, memory.use_shared(core, to, Use::Write, now)]
+            };
+            self.stream(touched, 64 * from.lines, bytes_per_instruction);
+        }
+    }
+
+    /// Lines stream in as fast as their places allow: from caches, as many are under way as there
+    /// are fill buffers; from memory, as the prefetcher has room for. Instructions go on meanwhile.
+    fn stream<const N: usize>(&self, touched: [Touched; N], bytes: u64, per_instruction: u64) {
+        let from = self.now();
+        self.execute(bytes / per_instruction.max(1));
+        let buffers = self.costs.window.fill_buffers as u64;
+        let of = |sum: fn(&Touched) -> u64| touched.iter().map(sum).sum::<u64>();
+        let waited = touched.iter().map(|touched| touched.waited_ps).max().unwrap_or(0);
+        let took = of(|t| t.near_ps) / buffers + of(|t| t.far_ps) / STREAM_LINES + waited;
+        self.cpus.borrow_mut()[self.cpu()].window.wait_until(from + took);
         let mut stats = self.stats.borrow_mut();
-        stats.events += crate::memory::PAGE_LINES;
-        let memory = if is_near { Source::Dram } else { Source::FarDram };
-        let found = [
-            (Source::L2, touched.l2),
-            (Source::Llc, touched.llc),
-            (Source::FarCore, touched.far),
-            (memory, touched.memory),
-        ];
-        for (source, count) in found.into_iter().filter(|&(_, count)| count > 0) {
-            *stats.contents.entry(source).or_default() += count;
+        for (source, lines) in Source::ALL.into_iter().zip(0..) {
+            let lines: u64 = touched.iter().map(|touched| touched.lines[lines]).sum();
+            stats.events += lines;
+            if lines > 0 {
+                *stats.contents.entry(source).or_default() += lines;
+            }
         }
     }
 

@@ -45,6 +45,8 @@ fn costs(sockets: usize, cores: usize) -> Costs {
         sibling_ps: 0,
         mispredict_ps: 6_000,
         loaded: Vec::new(),
+        dram_bytes_per_us: 0,
+        link_bytes_per_us: 0,
     }
 }
 

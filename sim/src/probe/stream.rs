@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::bench::Bench;
 use crate::costs::Costs;
-use crate::memory::PAGE_LINES;
+use crate::memory::{PAGE_LINES, Use};
 use crate::world::{Job, World};
 
 /// Virtual time of a stream before it counts and while it counts, picoseconds. The model takes the
@@ -38,7 +38,7 @@ fn stream(world: &Rc<World>, node: u8, rest_ps: u64, done: &Rc<Cell<Done>>) -> J
         while !done.get().over && world.now() < start + WARM_PS + TIMED_PS {
             world.sync();
             let is_timed = world.now() >= start + WARM_PS;
-            world.contents(page, node, INSTRUCTION_BYTES);
+            world.private(page, node, Use::Read, INSTRUCTION_BYTES);
             if is_timed {
                 let Done { bytes, over } = done.get();
                 done.set(Done { bytes: bytes + PAGE_BYTES, over });
