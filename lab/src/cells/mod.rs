@@ -1,16 +1,16 @@
 //! Cells: one workload on one modelled machine under one policy.
 //!
 //! [`yard`] builds the machine with its allocator, [`lru`] is what the kernel does with a page
-//! beside allocating it. [`page_fault1`], [`page_fault2`]
-//! (which copies pages of a [`file`]), [`page_bench`], [`bulk`] and [`free_all`] are workloads;
-//! [`mixed`] sets small faults beside huge ones;
-//! [`recording`] runs what a [`program`] says was recorded.
+//! beside allocating it. [`page_fault1`], [`page_fault2`] (which copies pages of a [`file`]),
+//! [`page_bench`], [`bulk`], [`free_all`] and [`netperf`] are workloads; [`mixed`] sets small
+//! faults beside huge ones; [`recording`] runs what a [`program`] says was recorded.
 
 pub mod bulk;
 pub mod file;
 pub mod free_all;
 pub mod lru;
 pub mod mixed;
+pub mod netperf;
 pub mod page_bench;
 pub mod page_fault1;
 pub mod page_fault2;

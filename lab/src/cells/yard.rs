@@ -66,7 +66,7 @@ impl Yard {
             cpu_nodes: &cpu_nodes,
             nodes: &nodes,
             zones: &zones,
-            tuning: Tuning::default(),
+            tuning: Tuning { min_free_kbytes: min_free_kbytes(machine), ..Tuning::default() },
         };
         let layout = Layout::new(&geometry, era_of(&policy), EXTRA_LINES);
         let world = World::new(costs, layout);
@@ -98,6 +98,17 @@ impl Yard {
     pub fn records(&self) -> usize {
         self.reachable as usize * self.world.costs.sockets
     }
+}
+
+/// `vm.min_free_kbytes` of a machine: by the size of its memory, or more, where khugepaged asks for
+/// 2 + 9 pageblocks a zone, DMA and DMA32 among them (set_recommended_min_free_kbytes). It gives
+/// the 421 pages a CPU that were published of a machine with two nodes of 64 GiB.
+fn min_free_kbytes(machine: &Machine) -> u64 {
+    const PAGEBLOCK_KBYTES: u64 = 2048;
+    let memory_kbytes: u64 = machine.node_memory_bytes.iter().map(|bytes| bytes / 1024).sum();
+    let by_size = (memory_kbytes * 16).isqrt().clamp(128, 262_144);
+    let zones = machine.node_memory_bytes.len() as u64 + 2;
+    by_size.max(PAGEBLOCK_KBYTES * 11 * zones)
 }
 
 fn node_of(machine: &Machine, node: u32, cpu_nodes: &[NodeId]) -> NodeDesc {

@@ -22,15 +22,15 @@ pub const BUNDLED: &[(&str, &str, &str)] = bundled![
     "batch_sweep_lkp-skl-2sp2",
     "batch_phase2_will_it_scale_page_fault2_processes",
     "prefetch_v3_v4",
+    "f26b3fa046_nr_pcp_high",
+    "f26b3fa046_pcphigh_vs_cache_icl",
 ];
 
 /// Published tables without an experiment, and what is missing for one.
 pub const NOT_MODELLED: &[(&str, &str)] = &[
     ("numa_stat_threshold_v1", "workload page_bench03"),
     ("numa_stat_threshold_v2_merged", "workload page_bench03"),
-    ("f26b3fa046_nr_pcp_high", "workload netperf UDP_STREAM and SCTP_STREAM_MANY"),
-    ("f26b3fa046_pcphigh_vs_cache_icl", "workload netperf UDP_STREAM"),
-    ("lkp_39907a939a", "workload netperf UDP_STREAM"),
+    ("lkp_39907a939a", "changes of two workloads in one table"),
     ("lazy_merge_contention", "parallel free of a large area, and merging put off"),
     ("lazy_merge_order0_vs_thp", "workload of order 0 beside order 9"),
     ("llfree_cores_bulk_o0", "workload of bulk allocations by a kernel module"),

@@ -19,6 +19,10 @@ pub enum Cpus {
     All,
     /// The first.
     One,
+    /// The first two.
+    Two,
+    /// A thread of every core, on machines with two threads a core.
+    Half,
     /// A thread of every core of the first node.
     CoresOfNode,
 }
@@ -30,6 +34,8 @@ impl Cpus {
         match self {
             Cpus::All => machine.cpus() as usize,
             Cpus::One => 1,
+            Cpus::Two => 2,
+            Cpus::Half => (machine.cpus() as usize / 4).max(1) * 2,
             Cpus::CoresOfNode => machine.topology.cores_per_socket as usize,
         }
     }

@@ -6,6 +6,7 @@ use super::workload::Adapter;
 mod bulk;
 mod free_all;
 mod mixed;
+mod netperf;
 mod page_bench;
 mod page_fault1;
 mod trace;
@@ -19,6 +20,9 @@ pub const ALL: &[&Adapter] = &[
     &bulk::ADAPTER,
     &free_all::ADAPTER,
     &mixed::ADAPTER,
+    &netperf::UDP,
+    &netperf::TCP,
+    &netperf::SCTP,
     &trace::ADAPTER,
 ];
 

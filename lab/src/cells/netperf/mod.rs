@@ -1,0 +1,188 @@
+//! netperf on localhost: UDP_STREAM, TCP_STREAM and SCTP_STREAM_MANY. A sender takes pages and fills
+//! them, a receiver on another core of the socket copies them out and frees them there.
+//!
+//! [`socket`] is what lies between the two, [`path`] how each protocol takes, fills and gives back
+//! pages. Everything else that a message costs (system calls, headers, the way through the stack,
+//! waking the receiver) is one number, the think time.
+
+mod path;
+mod socket;
+#[cfg(test)]
+mod tests;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use pageyard::{GeometryError, Policy};
+use pageyard_sim::machine::Machine;
+use pageyard_sim::world::Job;
+
+use super::yard::{Measured, Yard};
+use path::Side;
+use socket::Socket;
+
+/// Pages of each node that page records exist for: more than caches and sockets can hold.
+const REACH: u64 = 1 << 17;
+/// Pages of a user's buffers, of one side of a pair.
+const USER_PAGES: u64 = 256;
+
+/// Which test of netperf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Test {
+    /// UDP_STREAM: messages of 65507 bytes; what finds the receiver's socket full is dropped.
+    Udp,
+    /// TCP_STREAM: 16384 bytes at a time; the sender waits for room.
+    Tcp,
+    /// SCTP_STREAM_MANY with messages of 10 KiB; the sender waits for room.
+    Sctp,
+}
+
+/// What to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Which test.
+    pub test: Test,
+    /// Senders, each with a receiver: CPU 2 n sends, CPU 2 n + 1 receives.
+    pub pairs: usize,
+    /// Time that the sender of a message needs outside of what is modelled, picoseconds. The
+    /// receiver needs a part of it.
+    pub think_ps: u64,
+    /// Messages a pair before measuring, and while measuring.
+    pub messages: (u64, u64),
+    /// Seed of the starting points.
+    pub seed: u64,
+}
+
+/// What came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The measured stretch; the unit of work is a message that was sent.
+    pub measured: Measured,
+    /// Bits of a message.
+    pub message_bits: u64,
+    /// Messages that were dropped.
+    pub dropped: u64,
+    /// Blocks taken from the allocator while measuring.
+    pub taken: u64,
+    /// Different ones among them.
+    pub distinct: u64,
+    /// How often the five most used ones were taken, most used first.
+    pub most_used: Vec<u64>,
+}
+
+impl Outcome {
+    /// Throughput as netperf tells it: 10^6 bits a second, of one sender.
+    #[must_use]
+    pub fn mbps(&self) -> u64 {
+        let bits = u128::from(self.measured.work) * u128::from(self.message_bits);
+        let senders = self.measured.cpus as u128 / 2;
+        (bits * 1_000_000 / u128::from(self.measured.elapsed_ps.max(1)) / senders.max(1)) as u64
+    }
+}
+
+/// Counts messages and says when measuring begins and ends.
+pub(crate) struct Meter {
+    yard: Rc<Yard>,
+    config: Config,
+    sent: Cell<u64>,
+    dropped: Cell<u64>,
+    from_ps: Cell<Option<u64>>,
+    /// How often each block was taken.
+    blocks: RefCell<BTreeMap<u64, u64>>,
+    result: RefCell<Option<Measured>>,
+}
+
+impl Meter {
+    fn is_over(&self) -> bool {
+        self.result.borrow().is_some()
+    }
+
+    fn taken(&self, pfn: u64) {
+        if self.from_ps.get().is_some() && !self.is_over() {
+            *self.blocks.borrow_mut().entry(pfn).or_default() += 1;
+        }
+    }
+
+    /// One message was sent, of any pair.
+    fn sent(&self, is_dropped: bool) {
+        if self.is_over() {
+            return;
+        }
+        self.sent.set(self.sent.get() + 1);
+        self.dropped.set(self.dropped.get() + u64::from(is_dropped));
+        let world = &self.yard.world;
+        let pairs = self.config.pairs as u64;
+        match self.from_ps.get() {
+            None if self.sent.get() == pairs * self.config.messages.0 => {
+                self.from_ps.set(Some(world.now()));
+                self.sent.set(0);
+                self.dropped.set(0);
+            }
+            Some(from_ps) if self.sent.get() == pairs * self.config.messages.1 => {
+                *self.result.borrow_mut() = Some(Measured {
+                    elapsed_ps: world.now() - from_ps,
+                    work: self.sent.get(),
+                    stats: world.stats(),
+                    cpus: 2 * self.config.pairs,
+                });
+                return;
+            }
+            _ => return,
+        }
+        world.reset_stats();
+    }
+}
+
+/// Runs one cell.
+///
+/// # Errors
+/// The policy contradicts itself, or no such machine can be built.
+pub fn run(machine: &Machine, policy: Policy, config: &Config) -> Result<Outcome, GeometryError> {
+    let yard = Rc::new(Yard::new(machine, policy, REACH)?);
+    let meter = Rc::new(Meter {
+        yard: Rc::clone(&yard),
+        config: *config,
+        sent: Cell::new(0),
+        dropped: Cell::new(0),
+        from_ps: Cell::new(None),
+        blocks: RefCell::default(),
+        result: RefCell::new(None),
+    });
+    // Measured by messages, not by holds of locks.
+    yard.allocator.platform().listen(Box::new(|_, _| {}));
+    let mut jobs: Vec<Job> = Vec::new();
+    let mut seed = config.seed;
+    for pair in 0..config.pairs {
+        let socket = Rc::new(Socket::new(&yard, config.test, pair));
+        // Not all at one moment.
+        let late_ps = next(&mut seed) % (config.think_ps + 1_000_000);
+        for is_sender in [true, false] {
+            let side = Side::new(&meter, &socket, pair, is_sender);
+            jobs.push(Box::new(move || side.run(late_ps)));
+        }
+    }
+    yard.world.run(jobs);
+    let measured = meter.result.borrow().clone().expect("it ran until it was measured");
+    let blocks = meter.blocks.borrow();
+    let mut most_used: Vec<u64> = blocks.values().copied().collect();
+    most_used.sort_unstable_by(|a, b| b.cmp(a));
+    most_used.truncate(5);
+    Ok(Outcome {
+        measured,
+        message_bits: 8 * path::message_bytes(config.test),
+        dropped: meter.dropped.get(),
+        taken: blocks.values().sum(),
+        distinct: blocks.len() as u64,
+        most_used,
+    })
+}
+
+/// Numbers from a seed (splitmix64, Steele and others 2014).
+fn next(seed: &mut u64) -> u64 {
+    *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *seed;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,112 @@
+//! netperf on localhost in a cell.
+
+use super::super::cell::{CellError, Ready};
+use super::super::outcome::CellResult;
+use super::super::workload::{Adapter, Cpus, OwnFigure, Parameter, Unit};
+use super::unbuilt;
+use crate::cells::netperf::{Config, Test, run as run_cell};
+
+/// Think time where nothing says more: a system call and the way through the stack.
+const THINK_PS: u64 = 2_000_000;
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "warm",
+        about: "messages of each pair before measuring",
+        default: 2000,
+        quick: 1000,
+        range: 1..=10_000_000,
+    },
+    Parameter {
+        name: "messages",
+        about: "messages of each pair that are measured",
+        default: 2000,
+        quick: 1000,
+        range: 1..=10_000_000,
+    },
+];
+
+const FIGURES: &[OwnFigure] = &[
+    OwnFigure { name: "dropped-pct", about: "messages that were dropped", unit: Unit::Pct },
+    OwnFigure {
+        name: "distinct-blocks",
+        about: "different blocks that were taken",
+        unit: Unit::Count,
+    },
+    OwnFigure {
+        name: "most-used-block",
+        about: "how often the block was taken that was taken most",
+        unit: Unit::Count,
+    },
+];
+
+/// UDP_STREAM.
+pub const UDP: Adapter = Adapter {
+    name: "netperf_udp_stream",
+    about: "netperf UDP_STREAM on localhost: one CPU sends 65507 bytes at a time to another",
+    unit: "10^6 bits",
+    cpus: Cpus::Two,
+    think_ps: THINK_PS,
+    argument: None,
+    parameters: PARAMETERS,
+    figures: FIGURES,
+    run: udp,
+};
+
+/// TCP_STREAM.
+pub const TCP: Adapter = Adapter {
+    name: "netperf_tcp_stream",
+    about: "netperf TCP_STREAM on localhost: one CPU sends 16384 bytes at a time to another",
+    run: tcp,
+    ..UDP
+};
+
+/// SCTP_STREAM_MANY.
+pub const SCTP: Adapter = Adapter {
+    name: "netperf_sctp_stream_many",
+    about: "netperf SCTP_STREAM_MANY on localhost: half of the CPUs send 10 KiB at a time to others",
+    cpus: Cpus::Half,
+    run: sctp,
+    ..UDP
+};
+
+fn udp(ready: &Ready) -> Result<CellResult, CellError> {
+    run(ready, Test::Udp)
+}
+
+fn tcp(ready: &Ready) -> Result<CellResult, CellError> {
+    run(ready, Test::Tcp)
+}
+
+fn sctp(ready: &Ready) -> Result<CellResult, CellError> {
+    run(ready, Test::Sctp)
+}
+
+fn run(ready: &Ready, test: Test) -> Result<CellResult, CellError> {
+    let config = Config {
+        test,
+        pairs: (ready.cell.cpus / 2).max(1),
+        think_ps: ready.cell.think_ps,
+        messages: (ready.parameter("warm"), ready.parameter("messages")),
+        seed: ready.cell.seed,
+    };
+    if ready.machine().cpus() < 2 || !ready.cell.cpus.is_multiple_of(2) {
+        return Err(CellError::Ended {
+            machine: ready.cell.machine.clone(),
+            policy: ready.cell.policy.clone(),
+            cpus: ready.cell.cpus,
+            message: "every sender needs a receiver: give an even number of CPUs".to_string(),
+        });
+    }
+    let outcome = run_cell(ready.machine(), ready.policy(), &config)
+        .map_err(|error| unbuilt(ready, &error))?;
+    let measured = &outcome.measured;
+    let mut result = CellResult::of_measured(measured);
+    // As netperf tells it: of one sender, the mean.
+    result.score_per_s = outcome.mbps();
+    result.set("dropped-pct", outcome.dropped * 100_000 / measured.work.max(1));
+    result.set("distinct-blocks", outcome.distinct * 1000);
+    let most = outcome.most_used.first().copied().unwrap_or(0);
+    result.set("most-used-block", most * 1000);
+    Ok(result)
+}
