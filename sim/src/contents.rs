@@ -1,7 +1,7 @@
 //! What is in pages: 64 lines each, through the same caches as everything else.
 //!
-//! A page of one process alone is [private](Memory::use_private): its lines have no directory entry,
-//! because they are many. Pages that one CPU writes and another reads, as buffers of a socket, are
+//! A page of one process alone is [private](Memory::use_private): nobody keeps a directory of its
+//! lines, because they are many. Pages that one CPU writes and another reads, as buffers of a socket, are
 //! [shared](Memory::use_shared): for each line it is known who wrote it last and who has read it
 //! since. What was written and falls out of the last-level cache goes back to memory and takes room
 //! there.
@@ -28,7 +28,7 @@ pub struct Span {
 pub struct Touched {
     /// Lines by source, in the order of [`Source::ALL`].
     pub lines: [u64; Source::ALL.len()],
-    /// Latencies of the lines that were in the core's or the socket's caches, added up, picoseconds.
+    /// Latencies of lines that were in the core's or the socket's caches, added up, picoseconds.
     pub near_ps: u64,
     /// Latencies of those that came from memory or from another core, added up, picoseconds.
     pub far_ps: u64,

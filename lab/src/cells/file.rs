@@ -5,6 +5,7 @@
 //! locked, unlocked and dropped again, a locked instruction on its record each time.
 
 use pageyard::Request;
+use pageyard_sim::memory::Use;
 
 use super::page_fault1::{CLEAR_BYTES, PAGES, Touch};
 use super::yard::Yard;
@@ -54,7 +55,7 @@ impl FilePages {
         // A reference, the page's lock; after the copy, both back.
         world.locked(line);
         world.locked(line);
-        world.contents(page as u64, node, CLEAR_BYTES);
+        world.private(page as u64, node, Use::Read, CLEAR_BYTES);
         world.locked(line);
         world.locked(line);
     }

@@ -1,6 +1,6 @@
 //! The way of a message: pages taken, filled, copied out and given back, protocol by protocol.
 //!
-//! UDP and TCP fill blocks of order 3 one message after the other (skb_page_frag_refill): a block is
+//! UDP and TCP fill blocks of order 3, message after message (skb_page_frag_refill): a block is
 //! given back when the last message with a part of it was read, and begun anew if nobody holds
 //! another reference when the next message comes. SCTP copies a message into a chunk and the chunk
 //! into a packet, each in a block of order 2 of its own; acknowledgements free chunks on the
@@ -63,8 +63,7 @@ pub(super) const fn limit_bytes(test: Test) -> u64 {
     }
 }
 
-/// A user's buffers, used one after the other: netperf makes as many as a socket's buffer holds, and
-/// one more.
+/// A user's buffers, used in turn: netperf makes as many as a socket's buffer holds, and one more.
 struct Ring {
     first: u64,
     buffers: u64,

@@ -64,7 +64,7 @@ pub const TCP: Adapter = Adapter {
 /// SCTP_STREAM_MANY.
 pub const SCTP: Adapter = Adapter {
     name: "netperf_sctp_stream_many",
-    about: "netperf SCTP_STREAM_MANY on localhost: half of the CPUs send 10 KiB at a time to others",
+    about: "netperf SCTP_STREAM_MANY on localhost: half of the CPUs send, 10 KiB at a time",
     cpus: Cpus::Half,
     run: sctp,
     ..UDP
