@@ -1,7 +1,8 @@
 //! What is in pages: 64 lines each, through the same caches as everything else.
 //!
 //! A page of one process alone is [private](Memory::use_private): nobody keeps a directory of its
-//! lines, because they are many. Pages that one CPU writes and another reads, as buffers of a socket, are
+//! lines, because they are many. Pages that one CPU writes and another reads, as buffers of a
+//! socket, are
 //! [shared](Memory::use_shared): for each line it is known who wrote it last and who has read it
 //! since. What was written and falls out of the last-level cache goes back to memory and takes room
 //! there.
