@@ -63,7 +63,9 @@ fn hold<R>(
         world.park();
     }
     let entered = world.now();
+    world.holds(Some(at));
     let result = f();
+    world.holds(None);
     world.sync();
     let left = leave(world, lock, line);
     world.count_lock(at, waits.then(|| entered - asked), left - entered);
@@ -162,6 +164,11 @@ impl WorkLock {
 
     /// Waits for the lock, runs `f` while holding it.
     pub fn with<R>(&self, f: impl FnOnce() -> R) -> R {
-        with(&self.world, &self.lock, self.line, LockAt::Workload(self.name), f)
+        self.with_as(self.name, f)
+    }
+
+    /// The same, counted under another name: a call site.
+    pub fn with_as<R>(&self, name: &'static str, f: impl FnOnce() -> R) -> R {
+        with(&self.world, &self.lock, self.line, LockAt::Workload(name), f)
     }
 }

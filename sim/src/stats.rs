@@ -52,6 +52,8 @@ pub struct Stats {
     pub lines: BTreeMap<(Structure, Source), u64>,
     /// Lines of page contents used, by source.
     pub contents: BTreeMap<Source, u64>,
+    /// The same under a lock, by the innermost.
+    pub under: BTreeMap<(LockAt, Structure, Source), u64>,
     /// Line events in all.
     pub events: u64,
 }

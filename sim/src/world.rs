@@ -35,6 +35,8 @@ struct Cpu {
     guesses: [u8; BRANCHES],
     /// Waits in a lock's queue or has ended: its sibling has the core to itself.
     is_idle: bool,
+    /// The locks it holds, outermost first.
+    held: Vec<LockAt>,
 }
 
 /// What a branch asks that nobody can know beforehand.
@@ -88,6 +90,7 @@ impl World {
             loaded: 0,
             guesses: [0; BRANCHES],
             is_idle: true,
+            held: Vec::new(),
         };
         let cpus: Vec<Cpu> = (0..costs.cpus()).map(cpu).collect();
         Rc::new(World {
@@ -238,6 +241,9 @@ impl World {
         let mut stats = self.stats.borrow_mut();
         stats.events += 1;
         *stats.lines.entry((structure, found.0)).or_default() += 1;
+        if let Some(&at) = self.cpus.borrow()[cpu].held.last() {
+            *stats.under.entry((at, structure, found.0)).or_default() += 1;
+        }
         found
     }
 
@@ -431,6 +437,15 @@ impl World {
             if lines > 0 {
                 *stats.contents.entry(source).or_default() += lines;
             }
+        }
+    }
+
+    /// The CPU that runs goes on with a lock, or leaves it.
+    pub fn holds(&self, at: Option<LockAt>) {
+        let held = &mut self.cpus.borrow_mut()[self.cpu()].held;
+        match at {
+            Some(at) => held.push(at),
+            None => drop(held.pop()),
         }
     }
 

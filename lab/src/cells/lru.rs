@@ -52,7 +52,7 @@ impl Lru {
 
     /// Puts pages at the head.
     pub fn add(&self, pages: &[usize]) {
-        self.lock.with(|| pages.iter().for_each(|&page| self.link(page)));
+        self.lock.with_as("lru add", || pages.iter().for_each(|&page| self.link(page)));
     }
 
     fn link(&self, page: usize) {
@@ -82,7 +82,7 @@ impl Lru {
             return;
         };
         self.world.locked(self.world.layout.page(first));
-        self.lock.with(|| {
+        self.lock.with_as("lru release", || {
             self.unlink(first);
             for &page in others {
                 self.world.locked(self.world.layout.page(page));

@@ -5,7 +5,9 @@
 //! [`page_bench`], [`bulk`], [`free_all`] and [`netperf`] are workloads; [`mixed`] sets small
 //! faults beside huge ones; [`recording`] runs what a [`program`] says was recorded.
 
+pub mod begin;
 pub mod bulk;
+pub mod dice;
 pub mod file;
 pub mod free_all;
 pub mod lru;
@@ -16,4 +18,5 @@ pub mod page_fault1;
 pub mod page_fault2;
 pub mod program;
 pub mod recording;
+pub mod steady;
 pub mod yard;

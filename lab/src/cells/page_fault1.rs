@@ -1,23 +1,30 @@
 //! will-it-scale's page_fault1, one process a CPU: map 128 MiB, touch every page, unmap.
 //!
 //! A fault takes a page, clears it and lets it wait for the LRU list; unmapping takes the pages off
-//! their page table, off the list and frees them, in groups of one `mmu_gather` page (510).
-//! Processes begin at random points of that cycle, so that some are mapping while others unmap.
+//! their page table, thousands at a time (`mmu_gather`), before it takes them off the list and frees
+//! them. Processes begin at random points of that cycle, in memory as it is after minutes of it.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use pageyard::{GeometryError, Pfn, Policy, Request};
 use pageyard_sim::machine::Machine;
 use pageyard_sim::world::Job;
 
+use super::begin::{self, Begun};
+use super::dice::Dice;
 use super::file::FilePages;
 use super::lru::{Lru, PAGEVEC, RELEASE_BATCH};
 use super::yard::{Measured, Yard};
 
 /// Pages of a process: 128 MiB (will-it-scale, tests/page_fault1.c).
 pub const PAGES: usize = 32768;
-/// Pages of one group of an unmap: pointers that fit a page beside its header (asm-generic/tlb.h).
-const GATHER: usize = 510;
+/// Pages that are released together: pointers that fit a page beside its header
+/// (`MAX_GATHER_BATCH`, asm-generic/tlb.h).
+const BATCH: usize = 510;
+/// Pages of one group of an unmap: so many batches, no more than 10,000 pages in all
+/// (`MAX_GATHER_BATCH_COUNT`), and eight pages in the gather itself.
+const GATHER: usize = 10_000 / BATCH * BATCH + 8;
 /// Instructions of unmapping a page beside its page record.
 pub const ZAP_INSTRUCTIONS: u64 = 120;
 /// Bytes that clearing a page moves an instruction (`rep stosb`, in units of the core's width).
@@ -45,6 +52,37 @@ pub struct Outcome {
     pub measured: Measured,
     /// Thousandths of processes unmapping that the measured speeds would lead to.
     pub unmapping: u64,
+    /// Pages a second of whole cycles: a stretch sees some more of mapping or of unmapping than
+    /// would go on together, so that time of a page is measured for each, and added.
+    pub score_per_s: u64,
+}
+
+/// Time that CPUs spent on pages while it was measured.
+#[derive(Debug, Default)]
+struct Spent {
+    ps: Cell<u64>,
+    pages: Cell<u64>,
+}
+
+impl Spent {
+    fn note(&self, yard: &Yard, from: u64, pages: u64) {
+        if yard.control.is_measuring() {
+            self.ps.set(self.ps.get() + yard.world.now() - from);
+            self.pages.set(self.pages.get() + pages);
+        }
+    }
+
+    /// Time of a page, if there was one.
+    fn page_ps(&self) -> Option<u64> {
+        self.ps.get().checked_div(self.pages.get()).filter(|&ps| ps > 0)
+    }
+}
+
+/// What a page's way through a process takes its CPU.
+#[derive(Debug, Default)]
+struct Clock {
+    map: Spent,
+    unmap: Spent,
 }
 
 /// What a fault does with its page.
@@ -64,8 +102,10 @@ struct Process {
     cpu: usize,
     config: Config,
     pages: Vec<Pfn>,
+    /// Pages of the group that it unmaps first: the rest of one that was begun before.
+    first_group: usize,
     waiting: Vec<usize>,
-    times: Rc<std::cell::RefCell<[(u64, u64); 2]>>,
+    clock: Rc<Clock>,
 }
 
 impl Process {
@@ -94,100 +134,50 @@ impl Process {
     fn unmap(&mut self, group: &[Pfn]) {
         let world = &self.yard.world;
         let records: Vec<usize> = group.iter().map(|&pfn| self.yard.record(pfn)).collect();
-        for &page in &records {
-            world.execute(ZAP_INSTRUCTIONS);
-            world.locked(world.layout.page(page));
+        for batch in records.chunks(BATCH) {
+            world.sync();
+            let from = world.now();
+            for &page in batch {
+                world.execute(ZAP_INSTRUCTIONS);
+                world.locked(world.layout.page(page));
+            }
+            self.clock.unmap.note(&self.yard, from, 0);
         }
-        for pages in records.chunks(RELEASE_BATCH) {
-            self.lru().release(pages);
+        for (batch, pfns) in records.chunks(BATCH).zip(group.chunks(BATCH)) {
+            let from = world.now();
+            for pages in batch.chunks(RELEASE_BATCH) {
+                self.lru().release(pages);
+            }
+            for &pfn in pfns {
+                self.yard.allocator.free(pfn, 0);
+            }
+            self.clock.unmap.note(&self.yard, from, pfns.len() as u64);
         }
-        for &pfn in group {
-            self.yard.allocator.free(pfn, 0);
-        }
-    }
-
-    fn note(&self, what: usize, from: u64, pages: usize) {
-        let times = &mut self.times.borrow_mut()[what];
-        times.0 += self.yard.world.now() - from;
-        times.1 += pages as u64;
     }
 
     fn run(mut self, mut is_unmapping: bool) {
         let control = Rc::clone(&self.yard.control);
         while !control.is_over() {
             if !is_unmapping {
-                let (from, mapped) = (self.yard.world.now(), self.pages.len());
                 while self.pages.len() < PAGES && !control.is_over() {
+                    let from = self.yard.world.now();
                     self.fault();
+                    self.clock.map.note(&self.yard, from, 1);
                 }
-                self.note(0, from, self.pages.len() - mapped);
                 let waiting = std::mem::take(&mut self.waiting);
                 self.lru().add(&waiting);
             }
             is_unmapping = false;
             let pages = std::mem::take(&mut self.pages);
-            let mut groups = pages.chunks(GATHER);
+            let (first, others) = pages.split_at(self.first_group.min(pages.len()));
+            self.first_group = 0;
+            let mut groups = [first].into_iter().chain(others.chunks(GATHER));
             while !control.is_over() {
                 let Some(group) = groups.next() else { break };
-                let from = self.yard.world.now();
                 self.unmap(group);
-                self.note(1, from, group.len());
             }
         }
     }
-}
-
-/// Numbers from a seed (splitmix64, Steele and others 2014).
-fn next(seed: &mut u64) -> u64 {
-    *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *seed;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
-/// Gives every process the pages it has at its starting point, a batch at a time, as processes that
-/// fault at once get them.
-fn start(yard: &Yard, lrus: &[Lru], config: &Config) -> Vec<(Vec<Pfn>, bool)> {
-    let mut seed = config.seed;
-    let mut wanted = Vec::new();
-    for _ in 0..config.cpus {
-        let is_unmapping = next(&mut seed) % 1000 < config.unmapping;
-        wanted.push(((next(&mut seed) % PAGES as u64) as usize, is_unmapping));
-    }
-    let mut held: Vec<Vec<Pfn>> = vec![Vec::new(); config.cpus];
-    let turn = 63;
-    loop {
-        let mut order: Vec<usize> =
-            (0..config.cpus).filter(|&cpu| held[cpu].len() < wanted[cpu].0).collect();
-        if order.is_empty() {
-            break;
-        }
-        for at in (1..order.len()).rev() {
-            order.swap(at, (next(&mut seed) % (at as u64 + 1)) as usize);
-        }
-        for cpu in order {
-            yard.world.set_up_as(cpu);
-            let left = wanted[cpu].0 - held[cpu].len();
-            let mut pages = Vec::with_capacity(turn);
-            for _ in 0..left.min(turn) {
-                let pfn =
-                    yard.allocator.alloc(&Request::user(0)).expect("memory was sized for this");
-                pages.push(yard.record(pfn));
-                held[cpu].push(pfn);
-            }
-            lrus[usize::from(yard.cpu_nodes[cpu].0)].add(&pages);
-        }
-    }
-    held.into_iter().zip(wanted).map(|(pages, (_, is_unmapping))| (pages, is_unmapping)).collect()
-}
-
-/// Pages that the processes of a node reach at the most, with room for marks and caches.
-fn reach(machine: &Machine, config: &Config, cpu_nodes: usize, touch: Touch) -> u64 {
-    let pages = if touch == Touch::Clear { PAGES } else { 2 * PAGES };
-    let per_node = config.cpus.div_ceil(cpu_nodes.max(1)) as u64;
-    let marks = machine.node_memory_bytes[0] / 4096 / 200;
-    per_node * (pages as u64 + 8192) + marks + 65536
 }
 
 /// Runs one cell.
@@ -209,14 +199,18 @@ pub fn run_touching(
     touch: Touch,
 ) -> Result<Outcome, GeometryError> {
     let sockets = machine.topology.sockets as usize;
-    let yard = Rc::new(Yard::new(machine, policy, reach(machine, config, sockets, touch))?);
+    let mut dice = Dice(config.seed);
+    let file_pages = if touch == Touch::Clear { 0 } else { PAGES as u64 };
+    let Begun { yard, processes } =
+        begin::steady(machine, policy, config.cpus, config.unmapping, file_pages, &mut dice)?;
+    let yard = Rc::new(yard);
     let lrus = Rc::new(Lru::of_nodes(&yard.world, sockets, yard.records()));
+    begin::list(&yard, &lrus, &processes, &mut dice);
     let files = FilePages::of_processes(&yard, config.cpus, touch);
-    let started = start(&yard, &lrus, config);
-    let times = Rc::new(std::cell::RefCell::new([(0, 0); 2]));
+    let clock = Rc::new(Clock::default());
     yard.control.arm(config.cpus, config.holds.0, config.holds.1);
     let mut jobs: Vec<Job> = Vec::new();
-    for (cpu, ((pages, is_unmapping), file)) in started.into_iter().zip(files).enumerate() {
+    for (cpu, ((pages, is_unmapping), file)) in processes.into_iter().zip(files).enumerate() {
         let process = Process {
             file,
             yard: Rc::clone(&yard),
@@ -224,19 +218,19 @@ pub fn run_touching(
             cpu,
             config: *config,
             pages,
+            first_group: if is_unmapping { dice.below(GATHER as u64) as usize + 1 } else { 0 },
             waiting: Vec::new(),
-            times: Rc::clone(&times),
+            clock: Rc::clone(&clock),
         };
         jobs.push(Box::new(move || process.run(is_unmapping)));
     }
     yard.world.run(jobs);
     let measured = yard.control.measured().expect("it ran until it was measured");
-    let [(map_ps, mapped), (unmap_ps, unmapped)] = *times.borrow();
-    let (map, unmap) = (map_ps / mapped.max(1), unmap_ps / unmapped.max(1));
-    let unmapping = if mapped == 0 || unmapped == 0 {
-        config.unmapping
-    } else {
-        unmap * 1000 / (map + unmap).max(1)
-    };
-    Ok(Outcome { measured, unmapping })
+    let page_ps = clock.map.page_ps().zip(clock.unmap.page_ps());
+    let (unmapping, score_per_s) =
+        page_ps.map_or((config.unmapping, measured.per_second()), |(map, unmap)| {
+            let score = config.cpus as u128 * 1_000_000_000_000 / u128::from(map + unmap);
+            (unmap * 1000 / (map + unmap), score as u64)
+        });
+    Ok(Outcome { measured, unmapping, score_per_s })
 }

@@ -43,6 +43,18 @@ impl Yard {
     /// # Errors
     /// The policy contradicts itself, or no such machine can be built.
     pub fn new(machine: &Machine, policy: Policy, pages: u64) -> Result<Yard, GeometryError> {
+        let yard = Yard::bare(machine, policy, pages)?;
+        for node in 0..yard.world.costs.sockets {
+            yard.allocator.add_memory(yard.first(node), yard.reachable);
+        }
+        Ok(yard)
+    }
+
+    /// The same without any memory: the workload says which pages are free, and which are whose.
+    ///
+    /// # Errors
+    /// As [`Yard::new`].
+    pub fn bare(machine: &Machine, policy: Policy, pages: u64) -> Result<Yard, GeometryError> {
         let costs = Costs::of(machine);
         let sockets = costs.sockets;
         let cpu_nodes: Vec<NodeId> = (0..costs.cpus())
@@ -71,13 +83,22 @@ impl Yard {
         let layout = Layout::new(&geometry, era_of(&policy), EXTRA_LINES);
         let world = World::new(costs, layout);
         let allocator = Allocator::new(Sim::new(Rc::clone(&world)), &geometry, policy)?;
-        for zone in &zones {
-            allocator.add_memory(zone.start, zone.spanned_pages);
-        }
         let control = Control::new(cpu_nodes.len());
         let listener = Rc::clone(&control);
         allocator.platform().listen(Box::new(move |world, event| listener.on_event(world, event)));
         Ok(Yard { world, allocator: Rc::new(allocator), reachable, cpu_nodes, control })
+    }
+
+    /// First page of a node.
+    #[must_use]
+    pub fn first(&self, node: usize) -> Pfn {
+        Pfn(FIRST_PFN + node as u64 * NODE_PFNS)
+    }
+
+    /// Pages of each node that records exist for.
+    #[must_use]
+    pub fn reachable(&self) -> u64 {
+        self.reachable
     }
 
     /// Record of a page, over all nodes.
@@ -187,6 +208,13 @@ impl Control {
     }
 
     /// One unit of the workload's score was done; after the end it is not counted.
+    /// True while CPUs are being measured.
+    #[must_use]
+    pub fn is_measuring(&self) -> bool {
+        self.measuring.get() && !self.is_over.get()
+    }
+
+    /// One unit of the workload's score was done.
     pub fn score(&self) {
         self.work.set(self.work.get() + u64::from(!self.is_over()));
     }

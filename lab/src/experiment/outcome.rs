@@ -132,7 +132,7 @@ impl CellResult {
             zone_free: sum("zone, freeing", |at| {
                 matches!(at, LockAt::Zone(Site::BulkFree | Site::DirectFree))
             }),
-            lru: sum("lru", |at| matches!(at, LockAt::Workload("lru"))),
+            lru: sum("lru", |at| matches!(at, LockAt::Workload(name) if name.starts_with("lru"))),
             locks: stats.locks.iter().map(|(at, t)| figures(&name_of(*at), *t, all_ps)).collect(),
             lines: lines(stats),
             ..CellResult::default()

@@ -59,6 +59,7 @@ fn run(ready: &Ready, touch: Touch) -> Result<CellResult, CellError> {
     };
     Ok(CellResult {
         unmapping_thousandths: outcome.unmapping,
+        score_per_s: outcome.score_per_s,
         ..CellResult::of_measured(&outcome.measured)
     })
 }

@@ -1,0 +1,104 @@
+//! How cells of page faults begin: every process at some point of its cycle, in memory as it is
+//! after minutes.
+
+use std::sync::Arc;
+
+use pageyard::{GeometryError, MigrateType, Pfn, Policy};
+use pageyard_sim::machine::Machine;
+
+use super::dice::Dice;
+use super::lru::{Lru, PAGEVEC};
+use super::page_fault1::PAGES;
+use super::steady::{Floor, Mould, Tile};
+use super::yard::Yard;
+
+/// Pages that a process holds, in the order in which it faulted them in, and whether it unmaps.
+pub type Process = (Vec<Pfn>, bool);
+
+/// A machine with processes on it.
+pub struct Begun {
+    /// The machine.
+    pub yard: Yard,
+    /// One a CPU.
+    pub processes: Vec<Process>,
+}
+
+/// Lays out the memory of every node as it is after minutes of mapping and unmapping, with room for
+/// so many pages of a file for each process. Of a thousand processes, `unmapping` are doing that.
+///
+/// # Errors
+/// The policy contradicts itself, or no such machine can be built.
+pub fn steady(
+    machine: &Machine,
+    policy: Policy,
+    cpus: usize,
+    unmapping: u64,
+    file_pages: u64,
+    dice: &mut Dice,
+) -> Result<Begun, GeometryError> {
+    let sockets = machine.topology.sockets as usize;
+    let mut point = || {
+        let is_unmapping = dice.below(1000) < unmapping;
+        (dice.below(PAGES as u64) as usize, is_unmapping)
+    };
+    let points: Vec<(usize, bool)> = (0..cpus).map(|_| point()).collect();
+    let on = |node: usize| (0..cpus).filter(move |&cpu| node_of(machine, cpu) == node);
+    let mut floors = Vec::new();
+    for node in 0..sockets {
+        let wanted: Vec<usize> = on(node).map(|cpu| points[cpu].0).collect();
+        let mould = Mould {
+            cpus: wanted.len(),
+            managed_pages: machine.node_memory_bytes[node] / 4096,
+            pages: PAGES,
+            unmapping: unmapping.next_multiple_of(100).clamp(100, 900),
+        };
+        let tile = if wanted.is_empty() { Arc::default() } else { Tile::of(policy, mould)? };
+        floors.push(Floor::lay(tile, &wanted, PAGES, dice));
+    }
+    let reach = floors.iter().zip(&machine.node_memory_bytes).map(|(floor, bytes)| {
+        let more = cpus.div_ceil(sockets) as u64 * (PAGES as u64 + file_pages + 8192);
+        floor.pages() + more + bytes / 4096 / 200 + 65536
+    });
+    let yard = Yard::bare(machine, policy, reach.max().unwrap_or(0))?;
+    let mut processes: Vec<Process> = vec![Process::default(); cpus];
+    for (node, floor) in floors.into_iter().enumerate() {
+        let at = |page: u64| Pfn(yard.first(node).0 + page);
+        for (order, page) in floor.free() {
+            yard.allocator.seed_free(at(page), order, MigrateType::Movable);
+        }
+        yard.allocator.add_memory(at(floor.pages()), yard.reachable() - floor.pages());
+        for (cpu, pages) in on(node).zip(floor.held) {
+            yard.world.set_up_as(cpu);
+            for pfn in pages.iter().map(|&page| at(page)) {
+                yard.allocator.seed_allocated(pfn, 0, MigrateType::Movable);
+                processes[cpu].0.push(pfn);
+            }
+            processes[cpu].1 = points[cpu].1;
+        }
+    }
+    Ok(Begun { yard, processes })
+}
+
+/// Node of a CPU.
+fn node_of(machine: &Machine, cpu: usize) -> usize {
+    let per = machine.topology.cores_per_socket as usize;
+    cpu % (per * machine.topology.sockets as usize) / per
+}
+
+/// Puts the pages of all processes on the LRU lists, in turns of chance, as many as wait together.
+pub fn list(yard: &Yard, lrus: &[Lru], processes: &[Process], dice: &mut Dice) {
+    let mut at = vec![0; processes.len()];
+    let mut order: Vec<usize> = (0..processes.len()).collect();
+    while !order.is_empty() {
+        dice.shuffle(&mut order);
+        for &cpu in &order {
+            let pages = &processes[cpu].0;
+            let end = pages.len().min(at[cpu] + PAGEVEC);
+            let records: Vec<usize> =
+                pages[at[cpu]..end].iter().map(|&pfn| yard.record(pfn)).collect();
+            lrus[usize::from(yard.cpu_nodes[cpu].0)].add(&records);
+            at[cpu] = end;
+        }
+        order.retain(|&cpu| at[cpu] < processes[cpu].0.len());
+    }
+}

@@ -1,0 +1,266 @@
+//! What memory looks like after minutes of mapping and unmapping: pages of one process lie among
+//! those of others, free blocks are small, and a free page was last another CPU's.
+//!
+//! Fresh memory is handed out in order, and a batch that is freed grows together again. But every
+//! refill takes the smallest blocks first, from wherever they lie, so that what is handed out
+//! together falls apart a little with each cycle. After about a hundred cycles of 128 MiB, that is
+//! half a minute of will-it-scale's five, falling apart and growing together are in balance.
+//!
+//! A cell cannot run for half a minute. So a dozen CPUs with smaller processes run for that many
+//! cycles, at no cost, with the same allocator under the same policy: a tile. The memory of a node
+//! is laid out with such tiles, and its processes hold what the processes of the tiles held.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pageyard::{
+    Allocator, CpuId, Geometry, GeometryError, MigrateType, NODES_MAX, NodeDesc, NodeId, Pfn,
+    Policy, Request, Tuning, ZoneDesc, ZoneId, ZoneKind,
+};
+use pageyard_host::seq::Seq;
+
+use super::dice::Dice;
+use super::lru::PAGEVEC;
+
+/// Pages of the largest block, on which tiles are aligned.
+pub const BLOCK: u64 = 1 << 10;
+/// CPUs of a tile at the most. More change the balance little: nine in ten of the pages beside a
+/// page are another process's then, as with fifty.
+const CPUS: usize = 8;
+/// Pages of a process in a tile: several times what a CPU caches with the largest published batch.
+const PAGES: usize = 6144;
+/// Times that every process maps and unmaps everything. Between 100 and 300 cycles the part of
+/// pages that lie beside the page faulted in before changes by less than a tenth (measured at
+/// batches of 31, 63 and 255).
+const CYCLES: usize = 100;
+
+/// What a tile is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Mould {
+    /// CPUs of the node.
+    pub cpus: usize,
+    /// Memory of the node, pages: marks and limits come from it.
+    pub managed_pages: u64,
+    /// Pages of a process of the cell.
+    pub pages: usize,
+    /// Thousandths of the processes that are unmapping.
+    pub unmapping: u64,
+}
+
+/// A piece of a node's memory in steady state. Pages are counted from its start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tile {
+    /// Length, in largest blocks.
+    pub blocks: u64,
+    /// Pages that each process held, in the order in which it faulted them in.
+    pub held: Vec<Vec<u32>>,
+    /// Free blocks by order, each list from its head.
+    pub free: Vec<(u8, u32)>,
+}
+
+impl Tile {
+    /// Pages in use.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        self.held.iter().map(Vec::len).sum()
+    }
+
+    /// The tile of a policy, made once.
+    ///
+    /// # Errors
+    /// The policy contradicts itself.
+    pub fn of(policy: Policy, mould: Mould) -> Result<Arc<Tile>, GeometryError> {
+        static MADE: Mutex<BTreeMap<String, Arc<Tile>>> = Mutex::new(BTreeMap::new());
+        let key = format!("{policy:?} {mould:?}");
+        let made = || MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tile) = made().get(&key) {
+            return Ok(Arc::clone(tile));
+        }
+        let tile = Arc::new(Ager::new(policy, mould)?.age());
+        Ok(Arc::clone(made().entry(key).or_insert(tile)))
+    }
+}
+
+struct Process {
+    held: VecDeque<u32>,
+    is_unmapping: bool,
+    /// Turns that it lets pass before it begins: processes are at different points of their cycles.
+    late: usize,
+    /// Pages to map and to unmap until it has done its cycles.
+    left: usize,
+}
+
+struct Ager {
+    allocator: Allocator<Seq<()>>,
+    processes: Vec<Process>,
+    /// Pages of each when it has mapped everything.
+    pages: usize,
+    unmapping: u64,
+    dice: RefCell<Dice>,
+}
+
+impl Ager {
+    fn new(policy: Policy, mould: Mould) -> Result<Ager, GeometryError> {
+        let cpus = mould.cpus.clamp(1, CPUS);
+        let pages = if mould.cpus <= 1 { mould.pages } else { PAGES.min(mould.pages) };
+        let span = (cpus as u64 * (pages as u64 + 8192) * 2 + mould.managed_pages / 100)
+            .next_multiple_of(BLOCK);
+        let node = NodeDesc { distance: [10; NODES_MAX], cpus: mould.cpus as u16 };
+        let zone = ZoneDesc {
+            node: NodeId(0),
+            kind: ZoneKind::Normal,
+            start: Pfn(BLOCK),
+            spanned_pages: span,
+            managed_pages: mould.managed_pages,
+        };
+        let geometry = Geometry {
+            max_order: 10,
+            pageblock_order: 9,
+            cpu_nodes: &vec![NodeId(0); cpus],
+            nodes: &[node],
+            zones: &[zone],
+            tuning: Tuning::default(),
+        };
+        let allocator = Allocator::new(Seq::new(()), &geometry, policy)?;
+        allocator.add_memory(zone.start, span);
+        let mut dice = Dice(1);
+        let processes = (0..cpus).map(|_| {
+            let left = 2 * pages * CYCLES + dice.below(2 * pages as u64) as usize;
+            let late = dice.below((pages / PAGEVEC) as u64 * 3 / 2) as usize;
+            Process { held: VecDeque::with_capacity(pages), is_unmapping: false, late, left }
+        });
+        let processes = processes.collect();
+        let (unmapping, dice) = (mould.unmapping, RefCell::new(dice));
+        Ok(Ager { allocator, processes, pages, unmapping, dice })
+    }
+
+    /// Processes take turns, each as many pages as wait for the LRU list, those that unmap so many
+    /// more as they are faster, in an order of chance.
+    fn age(mut self) -> Tile {
+        let faster = (1000 - self.unmapping.min(999)) / self.unmapping.max(1);
+        let (map, unmap) = (PAGEVEC, PAGEVEC * (faster.max(1) as usize));
+        let mut order: Vec<usize> = (0..self.processes.len()).collect();
+        while !order.is_empty() {
+            self.dice.borrow_mut().shuffle(&mut order);
+            for &cpu in &order {
+                self.turn(cpu, map, unmap);
+            }
+            order.retain(|&cpu| self.processes[cpu].left > 0);
+        }
+        self.tile()
+    }
+
+    fn turn(&mut self, cpu: usize, map: usize, unmap: usize) {
+        self.allocator.platform().run_on(CpuId(cpu as u16));
+        let process = &mut self.processes[cpu];
+        if process.late > 0 {
+            process.late -= 1;
+            return;
+        }
+        if process.is_unmapping {
+            let pages = unmap.min(process.held.len()).min(process.left);
+            for page in process.held.drain(..pages) {
+                self.allocator.free(Pfn(u64::from(page)), 0);
+            }
+            process.left -= pages;
+            process.is_unmapping = !process.held.is_empty();
+        } else {
+            let pages = map.min(self.pages - process.held.len()).min(process.left);
+            for _ in 0..pages {
+                let page = self.allocator.alloc(&Request::user(0)).expect("room for all of them");
+                process.held.push_back(page.0 as u32);
+            }
+            process.left -= pages;
+            process.is_unmapping = process.held.len() == self.pages;
+        }
+    }
+
+    /// What the lists hold now. What a CPU has cached goes to its process, which would take it next.
+    fn tile(mut self) -> Tile {
+        let start = BLOCK;
+        let zone = ZoneId(0);
+        let mut end = start;
+        for (cpu, process) in self.processes.iter_mut().enumerate() {
+            let list = self.allocator.list_of(0, MigrateType::Movable).expect("order 0 is cached");
+            self.allocator.visit_pcp(zone, CpuId(cpu as u16), list, |page| {
+                process.held.push_back(page.0 as u32);
+            });
+            end = end.max(process.held.iter().max().map_or(0, |&page| u64::from(page) + 1));
+        }
+        let mut free = Vec::new();
+        for order in 0..10 {
+            self.allocator.visit_free(zone, order, MigrateType::Movable, |page| {
+                free.push((order, (page.0 - start) as u32));
+                end = end.max(page.0 + (1 << order));
+            });
+        }
+        let blocks = (end - start).div_ceil(BLOCK);
+        // Largest blocks among the others: taken once, and free as a whole since.
+        self.allocator.visit_free(zone, 10, MigrateType::Movable, |page| {
+            if page.0 < start + blocks * BLOCK {
+                free.push((10, (page.0 - start) as u32));
+            }
+        });
+        let from_start = |page: u32| page - start as u32;
+        let held = self.processes.into_iter().map(|p| p.held.into_iter().map(from_start).collect());
+        Tile { blocks, held: held.collect(), free }
+    }
+}
+
+/// How the memory of a node is laid out with tiles.
+#[derive(Clone, Debug)]
+pub struct Floor {
+    /// The tile.
+    pub tile: Arc<Tile>,
+    /// How many.
+    pub tiles: u64,
+    /// Pages that each process holds, counted from the start of the node's memory, in the order in
+    /// which it faulted them in.
+    pub held: Vec<Vec<u64>>,
+    /// Pages that nobody had room for: free.
+    left: Vec<u64>,
+}
+
+impl Floor {
+    /// Deals out pages to processes that are to hold about so many each, at most `most`. Whole
+    /// tiles are dealt out, so that all get more or less by the same part.
+    #[must_use]
+    pub fn lay(tile: Arc<Tile>, wanted: &[usize], most: usize, dice: &mut Dice) -> Floor {
+        let (used, all) = (tile.used().max(1), wanted.iter().sum::<usize>());
+        let tiles = ((all + used / 2) / used).max(1);
+        let mut strings: Vec<(usize, usize)> = (0..tiles)
+            .flat_map(|at| (0..tile.held.len()).map(move |process| (at, process)))
+            .collect();
+        dice.shuffle(&mut strings);
+        let mut pages = strings.iter().flat_map(|&(at, process)| {
+            let start = at as u64 * tile.blocks * BLOCK;
+            tile.held[process].iter().map(move |&page| start + u64::from(page))
+        });
+        let mut left = tiles * used;
+        let mut held: Vec<Vec<u64>> = Vec::with_capacity(wanted.len());
+        for &want in wanted {
+            let fair = want as u128 * (tiles * used) as u128 / all.max(1) as u128;
+            let take = (fair as usize).min(most).min(left);
+            left -= take;
+            held.push(pages.by_ref().take(take).collect());
+        }
+        let left = pages.collect();
+        Floor { tiles: tiles as u64, held, left, tile: Arc::clone(&tile) }
+    }
+
+    /// Pages of all tiles.
+    #[must_use]
+    pub fn pages(&self) -> u64 {
+        self.tiles * self.tile.blocks * BLOCK
+    }
+
+    /// Free blocks, list by list from the head, counted from the start of the node's memory.
+    pub fn free(&self) -> impl Iterator<Item = (u8, u64)> {
+        let of_tiles = (0..self.tiles).flat_map(|at| {
+            let start = at * self.tile.blocks * BLOCK;
+            self.tile.free.iter().map(move |&(order, page)| (order, start + u64::from(page)))
+        });
+        of_tiles.chain(self.left.iter().map(|&page| (0, page)))
+    }
+}
