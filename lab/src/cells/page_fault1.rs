@@ -1,8 +1,8 @@
 //! will-it-scale's page_fault1, one process a CPU: map 128 MiB, touch every page, unmap.
 //!
 //! A fault takes a page, clears it and lets it wait for the LRU list; unmapping takes the pages off
-//! their page table, thousands at a time (`mmu_gather`), before it takes them off the list and frees
-//! them. Processes begin at random points of that cycle, in memory as it is after minutes of it.
+//! their page table, thousands at a time (`mmu_gather`), before it takes them off the list and
+//! frees them. Processes begin at random points of that cycle, in memory as it is after minutes.
 
 use std::cell::Cell;
 use std::rc::Rc;

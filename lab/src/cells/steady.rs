@@ -176,7 +176,7 @@ impl Ager {
         }
     }
 
-    /// What the lists hold now. What a CPU has cached goes to its process, which would take it next.
+    /// What the lists hold now. What a CPU has cached goes to its process: it would take it next.
     fn tile(mut self) -> Tile {
         let start = BLOCK;
         let zone = ZoneId(0);
