@@ -208,13 +208,6 @@ impl Control {
     }
 
     /// One unit of the workload's score was done; after the end it is not counted.
-    /// True while CPUs are being measured.
-    #[must_use]
-    pub fn is_measuring(&self) -> bool {
-        self.measuring.get() && !self.is_over.get()
-    }
-
-    /// One unit of the workload's score was done.
     pub fn score(&self) {
         self.work.set(self.work.get() + u64::from(!self.is_over()));
     }
