@@ -24,16 +24,17 @@ pub const BUNDLED: &[(&str, &str, &str)] = bundled![
     "prefetch_v3_v4",
     "f26b3fa046_nr_pcp_high",
     "f26b3fa046_pcphigh_vs_cache_icl",
+    "lazy_merge_contention",
+    "numa_stat_threshold_v1",
+    "numa_stat_threshold_v2_merged",
+    "numa_stat_sysctl",
+    "llfree_cores_bulk_o0",
 ];
 
 /// Published tables without an experiment, and what is missing for one.
 pub const NOT_MODELLED: &[(&str, &str)] = &[
-    ("numa_stat_threshold_v1", "workload page_bench03"),
-    ("numa_stat_threshold_v2_merged", "workload page_bench03"),
     ("lkp_39907a939a", "changes of two workloads in one table"),
-    ("lazy_merge_contention", "parallel free of a large area, and merging put off"),
     ("lazy_merge_order0_vs_thp", "workload of order 0 beside order 9"),
-    ("llfree_cores_bulk_o0", "workload of bulk allocations by a kernel module"),
 ];
 
 /// Every published table that is known here, reproduced or not.

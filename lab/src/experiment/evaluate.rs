@@ -43,6 +43,9 @@ pub struct Compared {
     /// The machine it is of.
     #[serde(skip)]
     pub machine: String,
+    /// What the reader should know of its column.
+    #[serde(skip)]
+    pub note: Option<String>,
 }
 
 /// A variant on a machine, with what came out: for reports that say why.
@@ -63,12 +66,14 @@ pub struct Run {
 pub struct Thought {
     /// The machine.
     pub machine: String,
-    /// CPUs that ran.
+    /// CPUs that ran, the most of any variant.
     pub cpus: usize,
     /// Think time, picoseconds.
     pub think_ps: u64,
-    /// Published and modelled score if it was fitted, and whether they agree.
+    /// Published and modelled figure if it was fitted, and whether they agree.
     pub fitted: Option<(u64, u64, bool)>,
+    /// What stands behind these figures: `a second`, `cycles`, `ns`.
+    pub unit: &'static str,
 }
 
 /// What became of an experiment.
@@ -138,9 +143,8 @@ impl Group {
             ready.cell.seed = seed;
             ready
         };
-        if let Some((variant, score)) = plan.fit {
-            let target = score.max(0.0).round() as u64;
-            self.fitted = Some(fit::search(pool, &with(variant, SEEDS[0]), target)?);
+        if let Some(fit) = &plan.fit {
+            self.fitted = Some(fit::search(pool, &with(fit.variant, SEEDS[0]), fit)?);
         }
         let seeds = if quick { &SEEDS[..1] } else { &SEEDS[..] };
         // One CPU alone starts where it starts: seeds only shift when it is measured.
@@ -165,22 +169,35 @@ impl Group {
         Ok(())
     }
 
+    /// Change of a figure from another variant, per cent.
+    fn change(&self, figure: Figure, variant: usize, against: usize) -> Option<f64> {
+        let base = self.figure(figure, against, None)?;
+        Some((self.figure(figure, variant, None)? / base - 1.0) * 100.0)
+    }
+
     /// A figure of a variant, the mean over its seeds.
     fn figure(&self, figure: Figure, variant: usize, against: Option<usize>) -> Option<f64> {
         let results = self.results[variant].as_ref()?;
         let mean = |of: &dyn Fn(&CellResult) -> f64| {
             results.iter().map(of).sum::<f64>() / results.len() as f64
         };
-        let zone = |result: &CellResult| {
-            (result.zone_alloc.wait_thousandths + result.zone_free.wait_thousandths) as f64 / 10.0
-        };
+        let alloc = |result: &CellResult| result.zone_alloc.wait_thousandths as f64 / 10.0;
+        let free = |result: &CellResult| result.zone_free.wait_thousandths as f64 / 10.0;
+        let zone = |result: &CellResult| alloc(result) + free(result);
         let lru = |result: &CellResult| result.lru.wait_thousandths as f64 / 10.0;
         Some(match figure {
             Figure::Score => mean(&|result| result.score_per_s as f64),
-            Figure::ScoreChangePct => {
-                let base = self.figure(Figure::Score, against?, None)?;
-                (self.figure(Figure::Score, variant, None)? / base - 1.0) * 100.0
+            Figure::ScoreChangePct => self.change(Figure::Score, variant, against?)?,
+            Figure::OwnChangePct(own) => self.change(Figure::Own(own), variant, against?)?,
+            Figure::Own(own) => {
+                let all = results.iter().all(|result| result.own.contains_key(own.name));
+                if !all {
+                    return None;
+                }
+                mean(&|result| result.own[own.name] as f64 / 1000.0)
             }
+            Figure::ZoneAllocWaitPct => mean(&alloc),
+            Figure::ZoneFreeWaitPct => mean(&free),
             Figure::ZoneWaitPct => mean(&zone),
             Figure::LruWaitPct => mean(&lru),
             Figure::LockWaitPct => mean(&|result| zone(result) + lru(result)),
@@ -200,7 +217,7 @@ fn gather(experiment: &Experiment, groups: Vec<Group>) -> Evaluation {
     for (plan, group) in experiment.groups.iter().zip(&groups) {
         let points = plan.points.iter().map(|point| of_point(experiment, plan, group, point));
         evaluation.compared.extend(points);
-        let slopes = plan.slopes.iter().map(|slope| of_slope(experiment, plan, group, slope));
+        let slopes = plan.slopes.iter().flat_map(|slope| of_slope(experiment, plan, group, slope));
         evaluation.compared.extend(slopes);
         evaluation.runs.extend(plan.variants.iter().zip(&group.results).map(run_of));
         evaluation.stops.extend(group.stop.as_ref().map(ToString::to_string));
@@ -211,9 +228,10 @@ fn gather(experiment: &Experiment, groups: Vec<Group>) -> Evaluation {
             let fitted = group.fitted.as_ref();
             evaluation.thoughts.push(Thought {
                 machine: first.ready.machine_name().to_string(),
-                cpus: first.ready.cell.cpus,
+                cpus: plan.variants.iter().map(|v| v.ready.cell.cpus).max().unwrap_or(0),
                 think_ps: fitted.map_or(first.ready.cell.think_ps, |fitted| fitted.think_ps),
-                fitted: fitted.map(|at| (at.target, at.result.score_per_s, at.reached)),
+                fitted: fitted.map(|at| (at.target, at.modelled, at.reached)),
+                unit: fitted.map_or("", |at| at.unit),
             });
         }
     }
@@ -235,14 +253,15 @@ fn machine_of(plan: &GroupPlan) -> String {
 }
 
 fn of_point(experiment: &Experiment, plan: &GroupPlan, group: &Group, point: &Point) -> Compared {
-    let is_fit = plan.fit.is_some_and(|(variant, _)| variant == point.variant);
-    let judged = if is_fit && point.figure == Figure::Score { None } else { point.within };
+    let is_fit = plan.fit.is_some_and(|fit| fit.decides(point.variant, point.figure));
+    let judged = if is_fit { None } else { point.within };
     let modelled = group.figure(point.figure, point.variant, point.against);
     let at = (point.row.clone(), point.column.clone());
     let in_points = point.figure.is_pct();
     let mut compared = compare(experiment, at, (point.published, modelled), judged, in_points);
     compared.machine = machine_of(plan);
-    compared.fitted = is_fit && point.figure == Figure::Score;
+    compared.fitted = is_fit;
+    compared.note.clone_from(&point.note);
     if point.same_sign && modelled.is_some_and(|modelled| !same_sign(modelled, point.published)) {
         compared.within = compared.within.map(|_| false);
     }
@@ -254,28 +273,47 @@ fn same_sign(a: f64, b: f64) -> bool {
     a * b > 0.0
 }
 
+/// The slope and, if it is asked for, where it begins.
 fn of_slope(
     experiment: &Experiment,
     plan: &GroupPlan,
     group: &Group,
     slope: &SlopePlan,
-) -> Compared {
+) -> Vec<Compared> {
     let published: Vec<(f64, f64)> = slope.over.iter().map(|&(_, x, y)| (x, y)).collect();
     let modelled: Option<Vec<(f64, f64)>> = slope
         .over
         .iter()
+        .filter(|(variant, ..)| group.results[*variant].is_some())
         .map(|&(variant, x, _)| Some((x, group.figure(slope.figure, variant, None)?)))
         .collect();
+    // `--quick` leaves out some points: a straight line needs two.
+    let modelled = modelled.filter(|points| points.len() >= 2);
     // µs a page to ns a page.
-    let slope_ns = |points: &[(f64, f64)]| least_squares(points) * 1000.0;
+    let to_ns = if slope.figure.own().is_some() { 1.0 } else { 1000.0 };
+    let line = |points: &[(f64, f64)]| least_squares(points).0 * to_ns;
     let ends = |at: Option<&(usize, f64, f64)>| {
         at.map_or("", |&(variant, ..)| plan.variants[variant].name.as_str())
     };
     let row = format!("slope {}..{}", ends(slope.over.first()), ends(slope.over.last()));
-    let figures = (slope_ns(&published), modelled.as_deref().map(slope_ns));
-    let mut compared = compare(experiment, (row, slope.name.clone()), figures, slope.within, false);
-    compared.machine = machine_of(plan);
-    compared
+    let figures = (line(&published), modelled.as_deref().map(line));
+    let mut all =
+        vec![compare(experiment, (row, slope.name.clone()), figures, slope.within, false)];
+    if let Some(knee) = &slope.knee {
+        let start = |points: &[(f64, f64)], from: f64| {
+            let (rise, at_zero) = least_squares(points);
+            (from - at_zero) / rise
+        };
+        let from = group.figure(slope.figure, knee.from.0, None);
+        let begins = modelled.as_deref().zip(from).map(|(points, from)| start(points, from));
+        let figures = (start(&published, knee.from.1), begins);
+        let at = ("slope begins".to_string(), knee.name.clone());
+        all.push(compare(experiment, at, figures, knee.within, true));
+    }
+    for compared in &mut all {
+        compared.machine = machine_of(plan);
+    }
+    all
 }
 
 fn compare(
@@ -302,17 +340,18 @@ fn compare(
         judged: within.is_some(),
         tolerance: within,
         machine: String::new(),
+        note: None,
     }
 }
 
-/// Slope of the straight line with the least squares.
-fn least_squares(points: &[(f64, f64)]) -> f64 {
+/// The straight line with the least squares: its slope, and what it is at 0.
+fn least_squares(points: &[(f64, f64)]) -> (f64, f64) {
     let count = points.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
     let (x_mean, y_mean) = (mean(|p| p.0), mean(|p| p.1));
     let above: f64 = points.iter().map(|(x, y)| (x - x_mean) * (y - y_mean)).sum();
     let below: f64 = points.iter().map(|(x, _)| (x - x_mean) * (x - x_mean)).sum();
-    above / below
+    (above / below, y_mean - above / below * x_mean)
 }
 
 #[cfg(test)]
@@ -346,6 +385,6 @@ mod tests {
     fn the_published_slopes_are_those_that_least_squares_gives() {
         // Cascade Lake, free: 42.9 ns a page over 63 to 511.
         let points = [(63.0, 3.29), (127.0, 6.12), (255.0, 11.68), (511.0, 22.54)];
-        assert!((least_squares(&points) * 1000.0 - 42.9).abs() < 0.1);
+        assert!((least_squares(&points).0 * 1000.0 - 42.9).abs() < 0.1);
     }
 }

@@ -4,8 +4,11 @@
 //! whole cell. Whole numbers only, so that it takes the same steps everywhere.
 
 use super::cell::Ready;
+use super::load::FitPlan;
 use super::outcome::CellResult;
 use super::pool::{Pool, Stop};
+use super::spec::Figure;
+use super::workload::Unit;
 
 /// Cells that a search takes at the most.
 const CELLS_MAX: usize = 8;
@@ -21,9 +24,13 @@ pub struct Fitted {
     pub think_ps: u64,
     /// The cell's result with it.
     pub result: CellResult,
-    /// The published score.
+    /// The published figure.
     pub target: u64,
-    /// Whether the score came within half a per cent.
+    /// The modelled one.
+    pub modelled: u64,
+    /// What stands behind both.
+    pub unit: &'static str,
+    /// Whether they came within half a per cent.
     pub reached: bool,
 }
 
@@ -94,14 +101,60 @@ fn between(low: Known, high: Known, wanted_ps: u64) -> u64 {
     low.think_ps + (straight as u64).clamp(margin, span - margin)
 }
 
-/// Finds the think time for a published score.
+/// A published figure, and the same of results, in forms that can be compared.
+struct Target<'a> {
+    ready: &'a Ready,
+    figure: Figure,
+    published: f64,
+}
+
+impl Target<'_> {
+    /// Thousandths of the figure; the score whole.
+    fn published(&self) -> u64 {
+        let factor = if self.figure == Figure::Score { 1.0 } else { 1000.0 };
+        (self.published.max(0.0) * factor).round() as u64
+    }
+
+    fn modelled(&self, result: &CellResult) -> u64 {
+        match self.figure.own() {
+            Some(own) => result.own.get(own.name).copied().unwrap_or(0),
+            None => result.score_per_s,
+        }
+    }
+
+    /// Time of a unit of work by such a number, picoseconds.
+    fn unit_ps(&self, number: u64) -> u64 {
+        match self.figure.own().map(|own| own.unit) {
+            Some(Unit::Ns) => number,
+            Some(Unit::Cycles) => {
+                let khz = u128::from(self.ready.machine().tsc_khz.max(1));
+                (u128::from(number) * 1_000_000 / khz) as u64
+            }
+            _ => unit_ps(self.ready.cell.cpus as u64, number),
+        }
+    }
+
+    fn fitted(&self, think_ps: u64, result: CellResult) -> Fitted {
+        let (target, modelled) = (self.published(), self.modelled(&result));
+        let reached = modelled.abs_diff(target) * 10_000 <= target * NEAR;
+        let (unit, one) = match self.figure.own().map(|own| own.unit) {
+            Some(Unit::Ns) => ("ns", 1000),
+            Some(_) => ("cycles", 1000),
+            None => ("a second", 1),
+        };
+        let (target, modelled) = ((target + one / 2) / one, (modelled + one / 2) / one);
+        Fitted { think_ps, result, target, modelled, unit, reached }
+    }
+}
+
+/// Finds the think time for a published figure.
 ///
 /// # Errors
 /// The user ended the run, or a cell has no result.
-pub fn search(pool: &Pool<'_>, ready: &Ready, target: u64) -> Result<Fitted, Stop> {
-    let cpus = ready.cell.cpus as u64;
-    let mut search = Search::new(unit_ps(cpus, target));
-    let mut best: Option<Fitted> = None;
+pub fn search(pool: &Pool<'_>, ready: &Ready, fit: &FitPlan) -> Result<Fitted, Stop> {
+    let target = Target { ready, figure: fit.figure, published: fit.published };
+    let mut search = Search::new(target.unit_ps(target.published()));
+    let mut best: Option<(u64, Fitted)> = None;
     // Half of the time for what is modelled, to begin with.
     let mut next = Some(search.wanted_ps / 2);
     let cells = if ready.cell.quick { CELLS_MAX_QUICK } else { CELLS_MAX };
@@ -110,17 +163,19 @@ pub fn search(pool: &Pool<'_>, ready: &Ready, target: u64) -> Result<Fitted, Sto
         let mut ready = ready.clone();
         ready.cell.think_ps = think_ps;
         let result = pool.run(std::slice::from_ref(&ready))?.swap_remove(0);
-        let (score, away) = (result.score_per_s, result.score_per_s.abs_diff(target));
-        let reached = away * 10_000 <= target * NEAR;
-        if best.as_ref().is_none_or(|best| away < best.result.score_per_s.abs_diff(target)) {
-            best = Some(Fitted { think_ps, result, target, reached });
+        let modelled = target.modelled(&result);
+        let away = modelled.abs_diff(target.published());
+        let fitted = target.fitted(think_ps, result);
+        let reached = fitted.reached;
+        if best.as_ref().is_none_or(|(least, _)| away < *least) {
+            best = Some((away, fitted));
         }
         if reached {
             break;
         }
-        next = search.next(Known { think_ps, unit_ps: unit_ps(cpus, score) });
+        next = search.next(Known { think_ps, unit_ps: target.unit_ps(modelled) });
     }
-    best.ok_or(Stop::Interrupted)
+    best.map(|(_, fitted)| fitted).ok_or(Stop::Interrupted)
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Reads an experiment and its published table, and refuses what does not fit together: before
 //! anything runs, with the line and the field.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use toml::{Spanned, Value};
@@ -9,6 +8,7 @@ use toml::{Spanned, Value};
 use super::cell::{Cell, CellError, Ready, Workload};
 use super::published::Table;
 use super::spec::{Figure, Group, Slope, Spec, Variant};
+use super::workload::Unit;
 use crate::named::NamedPolicy;
 
 /// An experiment that can be run: every name was looked up, every published figure found.
@@ -29,12 +29,36 @@ pub struct Experiment {
 pub struct GroupPlan {
     /// A cell each variant, with the experiment's think time.
     pub variants: Vec<VariantPlan>,
-    /// Variant and published score that think time is fitted on.
-    pub fit: Option<(usize, f64)>,
+    /// What think time is fitted on.
+    pub fit: Option<FitPlan>,
     /// Figures held against published ones.
     pub points: Vec<Point>,
     /// Slopes held against published ones.
     pub slopes: Vec<SlopePlan>,
+}
+
+/// What think time is fitted on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FitPlan {
+    /// The variant.
+    pub variant: usize,
+    /// Its figure: a time of a unit of work.
+    pub figure: Figure,
+    /// The published figure.
+    pub published: f64,
+}
+
+impl FitPlan {
+    /// Whether a figure of the variant is made to agree: that which is fitted, or the same in
+    /// another form, as throughput is the number of CPUs by cycles.
+    #[must_use]
+    pub fn decides(&self, variant: usize, figure: Figure) -> bool {
+        let is_cycles = |figure: Figure| figure.own().is_some_and(|own| own.unit == Unit::Cycles);
+        let is_rate = |figure| figure == Figure::Score || is_cycles(figure);
+        self.variant == variant
+            && figure.is_time_of_unit()
+            && (figure == self.figure || is_rate(figure) && is_rate(self.figure))
+    }
 }
 
 /// A variant on one machine.
@@ -67,6 +91,8 @@ pub struct Point {
     pub within: Option<f64>,
     /// Whether the sign has to be right as well.
     pub same_sign: bool,
+    /// What the reader should know of it.
+    pub note: Option<String>,
 }
 
 /// A published slope.
@@ -79,6 +105,19 @@ pub struct SlopePlan {
     /// Variant, its number, and the published figure there.
     pub over: Vec<(usize, f64, f64)>,
     /// Largest error that counts as reproduced, per cent.
+    pub within: Option<f64>,
+    /// Where the rise begins, if that is asked for.
+    pub knee: Option<KneePlan>,
+}
+
+/// Where a slope begins.
+#[derive(Clone, Debug)]
+pub struct KneePlan {
+    /// What results call it.
+    pub name: String,
+    /// Variant that the line starts from, and its published figure.
+    pub from: (usize, f64),
+    /// Largest difference that counts as reproduced.
     pub within: Option<f64>,
 }
 
@@ -141,12 +180,20 @@ fn plan(spec: &Spec, group: &Group, table: &Table) -> Result<GroupPlan, Placed> 
         None => None,
         Some(fit) => {
             let variant = variant_named(spec, &fit.variant)?;
-            let score = |point: &&Point| point.variant == variant && point.figure == Figure::Score;
-            let point = points.iter().find(score).ok_or_else(|| {
-                let message = format!("no column is the score of this on {}", name_of(group));
-                (message, fit.variant.span())
+            let is_asked = |point: &&Point| match &fit.column {
+                Some(column) => point.column == *column.get_ref(),
+                None => point.figure == Figure::Score,
+            };
+            let mut of_variant = points.iter().filter(|point| point.variant == variant);
+            let point = of_variant.find(is_asked).filter(|p| p.figure.is_time_of_unit());
+            let point = point.ok_or_else(|| {
+                let message = match &fit.column {
+                    Some(column) => format!("`{}` is no time of a unit of work", column.get_ref()),
+                    None => format!("no column is the score of this on {}", name_of(group)),
+                };
+                (message, fit.column.as_ref().unwrap_or(&fit.variant).span())
             })?;
-            Some((variant, point.published))
+            Some(FitPlan { variant, figure: point.figure, published: point.published })
         }
     };
     let slopes = spec.slope.iter().map(|slope| slope_of(spec, slope, table));
@@ -166,6 +213,13 @@ fn variant_named(spec: &Spec, name: &Spanned<String>) -> Result<usize, Placed> {
     })
 }
 
+/// The workload of a variant on a machine.
+fn workload_of(spec: &Spec, group: &Group, variant: &Variant) -> Result<Workload, Placed> {
+    let named = variant.workload.as_ref().or(group.workload.as_ref()).unwrap_or(&spec.workload);
+    let parsed = Workload::parse(named.get_ref());
+    Ok(parsed.map_err(|error| (error.to_string(), named.span()))?.0)
+}
+
 /// The cell of a variant on a machine.
 fn ready(spec: &Spec, group: &Group, variant: &Variant) -> Result<VariantPlan, Placed> {
     let base = variant.policy.as_ref().unwrap_or(&spec.policy);
@@ -178,15 +232,18 @@ fn ready(spec: &Spec, group: &Group, variant: &Variant) -> Result<VariantPlan, P
         };
         policy.push_str(&format!("{}{key}={value}", if first { ':' } else { ',' }));
     }
-    let (workload, argument) = Workload::parse(spec.workload.get_ref())
-        .map_err(|error| (error.to_string(), spec.workload.span()))?;
+    let workload = variant.workload.as_ref().or(group.workload.as_ref()).unwrap_or(&spec.workload);
+    let (workload, argument) = Workload::parse(workload.get_ref())
+        .map_err(|error| (error.to_string(), workload.span()))?;
+    let given = [&group.params, &variant.params].into_iter().flatten();
+    let parameters = given.flat_map(|params| params.get_ref().clone()).collect();
     let cell = Cell {
         machine: name_of(group).to_string(),
         workload,
         argument,
-        parameters: BTreeMap::new(),
+        parameters,
         policy,
-        cpus: group.cpus,
+        cpus: if variant.cpus == 0 { group.cpus } else { variant.cpus },
         think_ps: spec.think_ns.map_or(workload.think_ps, |ns| ns * 1000),
         seed: 1,
         quick: false,
@@ -195,6 +252,11 @@ fn ready(spec: &Spec, group: &Group, variant: &Variant) -> Result<VariantPlan, P
         let span = match &error {
             CellError::Policy(_) if NamedPolicy::parse(base.get_ref()).is_err() => base.span(),
             CellError::Policy(_) => variant.name.span(),
+            CellError::Parameter { .. } | CellError::Range { .. } => {
+                let params = variant.params.as_ref().or(group.params.as_ref());
+                params.map_or(group.machine.span(), Spanned::span)
+            }
+            CellError::Cpus { .. } if variant.cpus != 0 => variant.name.span(),
             _ => group.machine.span(),
         };
         (error.to_string(), span)
@@ -217,14 +279,20 @@ fn points(spec: &Spec, group: &Group, table: &Table) -> Result<Vec<Point>, Place
             if let Some(wanted) = &column.variant {
                 variant_named(spec, wanted)?;
             }
-            let is_change = column.is == Figure::ScoreChangePct;
+            let is_change = column.is.is_change();
             if of_other(&column.machine, name_of(group))
                 || of_other(&column.variant, variant.name.get_ref())
                 || (is_change && against.is_none())
             {
                 continue;
             }
-            let row = group.row.as_ref().unwrap_or(&variant.name).get_ref();
+            let row =
+                group.row.as_ref().or(variant.row.as_ref()).unwrap_or(&variant.name).get_ref();
+            if let Some(own) = column.is.own()
+                && !workload_of(spec, group, variant)?.figures().contains(own)
+            {
+                continue;
+            }
             let heading = column.column.get_ref();
             let published = table
                 .figure(row, heading)
@@ -238,6 +306,7 @@ fn points(spec: &Spec, group: &Group, table: &Table) -> Result<Vec<Point>, Place
                 published,
                 within: column.within,
                 same_sign: column.same_sign,
+                note: column.note.clone(),
             });
         }
     }
@@ -259,10 +328,22 @@ fn slope_of(spec: &Spec, slope: &Slope, table: &Table) -> Result<SlopePlan, Plac
             .map_err(|error| (error.to_string(), slope.column.span()))?;
         over.push((variant, number, published));
     }
+    let knee = match &slope.knee {
+        None => None,
+        Some(knee) => {
+            let variant = variant_named(spec, &knee.from)?;
+            let published = table
+                .figure(knee.from.get_ref(), slope.column.get_ref())
+                .map_err(|error| (error.to_string(), slope.column.span()))?;
+            let (name, from) = (knee.name.clone(), (variant, published));
+            Some(KneePlan { name, from, within: knee.within })
+        }
+    };
     if over.len() < 2 {
         return Err(("a slope needs two variants".to_string(), slope.column.span()));
     }
-    Ok(SlopePlan { name: slope.name.clone(), figure: slope.is, over, within: slope.within })
+    let (name, figure) = (slope.name.clone(), slope.is);
+    Ok(SlopePlan { name, figure, over, within: slope.within, knee })
 }
 
 /// Line and column of a byte offset, both from 1.

@@ -41,7 +41,8 @@ within = 3
 fn a_good_one_finds_its_published_figures() {
     let experiment = parse(GOOD, "t.toml", TABLE).unwrap();
     let group = &experiment.groups[0];
-    assert_eq!(group.fit, Some((0, 100.0)));
+    let fit = FitPlan { variant: 0, figure: Figure::Score, published: 100.0 };
+    assert_eq!(group.fit, Some(fit));
     assert_eq!(group.variants[1].ready.cell.policy, "linux-4.18:batch_pages=63");
     assert_eq!(group.variants[1].ready.cell.cpus, 8);
     let published: Vec<f64> = group.points.iter().map(|point| point.published).collect();
@@ -65,7 +66,12 @@ fn errors_say_file_line_field_and_what_is_wrong() {
     check("batch_pages = 31", "batch_page = 31", "t.toml:13:8: variant.name: ", "batch_pages");
     check("name = \"63\"", "name = \"64\"", "t.toml:22:10: column.column: ", "rows: 31, 63");
     check("column = \"pct\"", "column = \"pc\"", "t.toml:26:10: column.column: ", "columns: batch");
-    check("score-change-pct", "score-change", "t.toml:27:6: column.is: ", "unknown variant");
+    check(
+        "score-change-pct",
+        "score-change",
+        "t.toml:27:6: column.is: ",
+        "nearest: score-change-pct",
+    );
     check("within = 3", "within = \"3\"", "t.toml:28:10: column.within: ", "invalid type");
     check("within = 3", "wihtin = 3", "t.toml:28:1: column.wihtin: ", "unknown field");
     check("[fit]", "[fit", "t.toml:6:", "");

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
+use super::workload::{OwnFigure, Unit, Workload, nearest};
+
 /// `experiments/NAME.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -38,12 +40,15 @@ pub struct Spec {
     pub slope: Vec<Slope>,
 }
 
-/// The one number that is fitted: think time, on the score of one variant, each group for itself.
+/// The one number that is fitted: think time, on the score of one variant or on another time of
+/// its unit of work, each group for itself.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fit {
     /// The variant.
     pub variant: Spanned<String>,
+    /// The published column that it is fitted on; that of the score without it.
+    pub column: Option<Spanned<String>>,
 }
 
 /// A machine with its CPUs.
@@ -52,9 +57,13 @@ pub struct Fit {
 pub struct Group {
     /// A bundled machine.
     pub machine: Spanned<String>,
-    /// CPUs that run the workload; all without it.
+    /// CPUs that run the workload; as the workload says without it.
     #[serde(default)]
     pub cpus: usize,
+    /// Another workload than the table's.
+    pub workload: Option<Spanned<String>>,
+    /// Parameters of the workload.
+    pub params: Option<Spanned<BTreeMap<String, u64>>>,
     /// Published row, in tables with a row a machine.
     pub row: Option<Spanned<String>>,
 }
@@ -65,8 +74,17 @@ pub struct Group {
 pub struct Variant {
     /// Its name; in tables with a row a policy, the name of the row.
     pub name: Spanned<String>,
+    /// Published row, if it is called otherwise.
+    pub row: Option<Spanned<String>>,
     /// Another base policy.
     pub policy: Option<Spanned<String>>,
+    /// Another workload than the group's.
+    pub workload: Option<Spanned<String>>,
+    /// Parameters of the workload, beside those of the group.
+    pub params: Option<Spanned<BTreeMap<String, u64>>>,
+    /// CPUs that run the workload; as the group says without it.
+    #[serde(default)]
+    pub cpus: usize,
     /// Keys that differ from the base policy.
     #[serde(default)]
     pub set: BTreeMap<String, Value>,
@@ -99,6 +117,8 @@ pub struct Column {
     /// Whether the sign has to be right as well, however small the error.
     #[serde(default)]
     pub same_sign: bool,
+    /// What the reader should know of the column, such as that it runs at another size.
+    pub note: Option<String>,
 }
 
 /// The slope of a column over variants whose names are numbers, by least squares.
@@ -109,17 +129,31 @@ pub struct Slope {
     pub column: Spanned<String>,
     /// What results call the slope.
     pub name: String,
-    /// Figure of the cell; in µs, so that the slope is in ns.
+    /// Figure of the cell. Slopes of times are in ns.
     pub is: Figure,
     /// The variants.
     pub variants: Vec<Spanned<String>>,
     /// Largest error that counts as reproduced, per cent.
     pub within: Option<f64>,
+    /// Where the straight line through the variants reaches the figure of another variant: where a
+    /// rise begins.
+    pub knee: Option<Knee>,
+}
+
+/// The point at which a slope begins.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Knee {
+    /// What results call it.
+    pub name: String,
+    /// The variant whose figure the line starts from.
+    pub from: Spanned<String>,
+    /// Largest difference that counts as reproduced, in what variants are named by.
+    pub within: Option<f64>,
 }
 
 /// A figure of a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Figure {
     /// Units of work a second.
     Score,
@@ -127,21 +161,94 @@ pub enum Figure {
     ScoreChangePct,
     /// Waiting for zone locks, per cent of all CPUs' time.
     ZoneWaitPct,
+    /// Of it, by allocations.
+    ZoneAllocWaitPct,
+    /// Of it, by frees.
+    ZoneFreeWaitPct,
     /// Waiting for LRU locks, likewise.
     LruWaitPct,
-    /// Both.
+    /// Zone and LRU locks.
     LockWaitPct,
     /// Mean hold of a zone lock by allocations, µs.
     AllocHoldUs,
     /// The same by frees, µs.
     FreeHoldUs,
+    /// A figure of the workload's own.
+    Own(&'static OwnFigure),
+    /// Change of such a figure from another variant, per cent: `NAME-change-pct`.
+    OwnChangePct(&'static OwnFigure),
+}
+
+/// Figures that every workload has.
+const COMMON: [(&str, Figure); 9] = [
+    ("score", Figure::Score),
+    ("score-change-pct", Figure::ScoreChangePct),
+    ("zone-wait-pct", Figure::ZoneWaitPct),
+    ("zone-alloc-wait-pct", Figure::ZoneAllocWaitPct),
+    ("zone-free-wait-pct", Figure::ZoneFreeWaitPct),
+    ("lru-wait-pct", Figure::LruWaitPct),
+    ("lock-wait-pct", Figure::LockWaitPct),
+    ("alloc-hold-us", Figure::AllocHoldUs),
+    ("free-hold-us", Figure::FreeHoldUs),
+];
+
+impl<'de> Deserialize<'de> for Figure {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Figure, D::Error> {
+        let name = String::deserialize(from)?;
+        Figure::named(&name).ok_or_else(|| {
+            let own = Workload::all().flat_map(|workload| workload.figures());
+            let known: Vec<&str> =
+                COMMON.iter().map(|(name, _)| *name).chain(own.map(|own| own.name)).collect();
+            let hint = nearest(&name, known.iter().copied());
+            let hint = hint.map_or(String::new(), |hint| format!("; nearest: {hint}"));
+            serde::de::Error::custom(format!("unknown figure `{name}`{hint}"))
+        })
+    }
 }
 
 impl Figure {
+    fn named(name: &str) -> Option<Figure> {
+        let common = COMMON.iter().find(|(known, _)| *known == name).map(|(_, figure)| *figure);
+        let own = |name| {
+            let mut all = Workload::all().flat_map(|workload| workload.figures());
+            all.find(|own| own.name == name)
+        };
+        let change = || own(name.strip_suffix("-change-pct")?).map(Figure::OwnChangePct);
+        common.or_else(|| own(name).map(Figure::Own)).or_else(change)
+    }
+
     /// Whether errors are differences in points and not parts of the published figure.
     #[must_use]
     pub fn is_pct(self) -> bool {
-        use Figure::{LockWaitPct, LruWaitPct, ScoreChangePct, ZoneWaitPct};
-        matches!(self, ScoreChangePct | ZoneWaitPct | LruWaitPct | LockWaitPct)
+        match self {
+            Figure::Score | Figure::AllocHoldUs | Figure::FreeHoldUs => false,
+            Figure::Own(own) => own.unit == Unit::Pct,
+            _ => true,
+        }
+    }
+
+    /// Whether it is the change from another variant.
+    #[must_use]
+    pub fn is_change(self) -> bool {
+        matches!(self, Figure::ScoreChangePct | Figure::OwnChangePct(_))
+    }
+
+    /// Whether it says how long a unit of work takes, so that think time can be fitted on it.
+    #[must_use]
+    pub fn is_time_of_unit(self) -> bool {
+        match self {
+            Figure::Score => true,
+            Figure::Own(own) => matches!(own.unit, Unit::Ns | Unit::Cycles),
+            _ => false,
+        }
+    }
+
+    /// The workload's own figure that it is about.
+    #[must_use]
+    pub fn own(self) -> Option<&'static OwnFigure> {
+        match self {
+            Figure::Own(own) | Figure::OwnChangePct(own) => Some(own),
+            _ => None,
+        }
     }
 }

@@ -24,6 +24,14 @@ pub fn table(experiment: &Experiment, evaluation: &Evaluation) -> String {
         text.push_str(&block);
         text.push('\n');
     }
+    let notes = evaluation
+        .compared
+        .iter()
+        .filter_map(|compared| Some(format!("{}: {}", compared.column, compared.note.as_ref()?)));
+    let notes: Vec<String> = notes.collect();
+    for note in in_order(notes.iter().map(String::as_str)) {
+        push_wrapped(&mut text, "", note);
+    }
     push_wrapped(&mut text, "verdict: ", &verdict(evaluation));
     text
 }
@@ -31,17 +39,17 @@ pub fn table(experiment: &Experiment, evaluation: &Evaluation) -> String {
 /// A machine, its CPUs, its think time and how that was found.
 #[must_use]
 pub fn machine(thought: &Thought) -> String {
-    let Thought { machine, cpus, think_ps, fitted } = thought;
+    let Thought { machine, cpus, think_ps, fitted, unit } = thought;
     let think = format!("{} ns", think_ps / 1000);
     let how = match fitted {
         None => format!("think time {think}, not fitted"),
         Some((_, _, true)) => format!("think time {think}, fitted"),
         Some((published, modelled, false)) if *think_ps == 0 => format!(
-            "the baseline is not reached: {modelled} a second without any think time, {published} \
+            "the baseline is not reached: {modelled} {unit} without any think time, {published} \
              published"
         ),
         Some((published, modelled, false)) => format!(
-            "the baseline is not met: {modelled} a second at think time {think}, {published} \
+            "the baseline is not met: {modelled} {unit} at think time {think}, {published} \
              published"
         ),
     };

@@ -83,7 +83,7 @@ impl Unit {
 }
 
 /// A figure that only this workload has.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnFigure {
     /// Its name, as in `is = "NAME"` of experiments.
     pub name: &'static str,
@@ -171,6 +171,12 @@ impl Workload {
     /// Every workload.
     pub fn all() -> impl Iterator<Item = Workload> + Clone {
         ALL.iter().map(|adapter| Workload(adapter))
+    }
+
+    /// Its own figures.
+    #[must_use]
+    pub fn figures(self) -> &'static [OwnFigure] {
+        self.0.figures
     }
 
     /// The workload of `NAME` or `NAME:ARGUMENT`, and the argument, empty without one.

@@ -205,10 +205,15 @@ fn reasons(evaluation: &Evaluation) -> Vec<String> {
         let name = &thought.machine;
         if !met {
             reasons.push(format!(
-                "{name}: the baseline is {published} a second as published and {modelled} as \
-                 modelled; no think time that was tried brings them together, so all other rows \
-                 are of another load."
+                "{name}: the baseline is {published} {} as published and {modelled} as modelled; \
+                 no think time that was tried brings them together, so all other rows are of \
+                 another load.",
+                thought.unit
             ));
+            continue;
+        }
+        // Other units say at once what a unit takes.
+        if thought.unit != "a second" {
             continue;
         }
         let unit_ps = u128::from(thought.cpus as u64) * 1_000_000_000_000;

@@ -71,13 +71,14 @@ fn evaluation(experiment: &Experiment) -> Evaluation {
             variant: variant.name.clone(),
             results: vec![result(n as u64)],
         }));
-        let score = group.fit.map(|(_, score)| score as u64);
+        let score = group.fit.map(|fit| fit.published as u64);
         let fitted = score.map(|score| (score, score + 7, true));
         made.thoughts.push(Thought {
             machine,
             cpus: first.ready.cell.cpus,
             think_ps: 3_000_000,
             fitted,
+            unit: "a second",
         });
     }
     made
@@ -93,8 +94,7 @@ fn result(n: u64) -> CellResult {
 }
 
 fn compared(experiment: &Experiment, group: &GroupPlan, point: &Point, n: usize) -> Compared {
-    let is_fit = group.fit.is_some_and(|(variant, _)| variant == point.variant);
-    let fitted = is_fit && point.figure == crate::experiment::spec::Figure::Score;
+    let fitted = group.fit.is_some_and(|fit| fit.decides(point.variant, point.figure));
     let run = group.variants[point.variant].quick;
     // Every second one near, the others far.
     let factor = if fitted || n.is_multiple_of(2) { 1.01 } else { 1.7 + 0.1 * (n % 9) as f64 };
@@ -119,5 +119,6 @@ fn compared(experiment: &Experiment, group: &GroupPlan, point: &Point, n: usize)
         judged: tolerance.is_some(),
         tolerance,
         machine: group.variants[point.variant].ready.machine_name().to_string(),
+        note: point.note.clone(),
     }
 }
