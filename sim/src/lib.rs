@@ -5,7 +5,6 @@
 pub mod bandwidth;
 pub mod contents;
 pub mod costs;
-mod guess;
 pub mod layout;
 pub mod lock;
 pub mod machine;

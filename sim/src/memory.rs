@@ -105,7 +105,7 @@ impl Memory {
             costs: costs.clone(),
             l1: vec![Tags::new(costs.l1); cores],
             l2: vec![Tags::new(costs.l2); cores],
-            llc: vec![Tags::new(costs.llc); sockets],
+            llc: vec![Tags::adaptive(costs.llc); sockets],
             streamers: vec![Streamer::default(); cores],
             coming: vec![Vec::new(); cores],
             directory,

@@ -315,7 +315,7 @@ pub fn run(machine: &Machine, policy: Policy, config: &Config) -> Result<Outcome
     let marks = machine.node_memory_bytes[0] / 4096 / 200;
     let reach = ROOM * config.cpus.div_ceil(sockets) as u64 * PAGES as u64 + marks + 65536;
     let yard = Rc::new(Yard::new(machine, policy, reach)?);
-    let lrus = Rc::new(Lru::of_nodes(&yard.world, sockets, yard.records(), super::lru::KERNEL));
+    let lrus = Rc::new(Lru::of_nodes(&yard.world, sockets, yard.records()));
     break_up(&yard);
     let started = start(&yard, &lrus, config);
     let tally = Rc::new(Tally::default());
@@ -357,7 +357,7 @@ mod tests {
     fn cell(policy: &str) -> Outcome {
         let machine = Machine::named("skl-desktop").expect("a machine that comes along");
         let policy = preset::find(policy).expect("a preset");
-        let (think_ps, unmapping, holds) = (1_000_000, [300, 300], (3, 8));
+        let (think_ps, unmapping, holds) = (1_000_000, [300, 300], (3, 24));
         let config = Config { cpus: 4, think_ps, unmapping, holds, seed: 1 };
         run(&machine, policy, &config).expect("a machine")
     }

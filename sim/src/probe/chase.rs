@@ -42,14 +42,13 @@ pub(super) fn caches(costs: &Costs) -> (u64, u64, u64) {
     (first, second, last)
 }
 
-/// Memory of every node from every socket: one line of each pair, over twice what the caches hold.
+/// Memory of every node from every socket: lines that nobody has loaded, one of each pair.
 pub(super) fn idle(costs: &Costs) -> Vec<Vec<u64>> {
     let sockets = || 0..costs.sockets;
-    let pairs = lines_of(costs.l2) + lines_of(costs.llc);
     let one = |socket: usize, node: usize| {
-        let bench = Bench::new(costs, PAIR * pairs);
-        let lines = bench.shuffled(node, pairs, PAIR);
-        chase(&bench, bench.cpu_of(socket), lines, 1, LOADS)
+        let bench = Bench::new(costs, PAIR * LOADS);
+        let lines = bench.shuffled(node, LOADS, PAIR);
+        chase(&bench, bench.cpu_of(socket), lines, 0, LOADS)
     };
     sockets().map(|socket| sockets().map(|node| one(socket, node)).collect()).collect()
 }
