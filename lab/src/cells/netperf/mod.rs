@@ -48,6 +48,9 @@ pub struct Config {
     /// Time that the sender of a message needs outside of what is modelled, picoseconds. The
     /// receiver needs a part of it.
     pub think_ps: u64,
+    /// Blocks of order 3 of each node that are taken beforehand, as many free ones left between
+    /// them: what is freed there cannot be joined. 0 is memory as after a start.
+    pub holes: u64,
     /// Messages a pair before measuring, and while measuring.
     pub messages: (u64, u64),
     /// Seed of the starting points.
@@ -151,6 +154,7 @@ pub fn run(machine: &Machine, policy: Policy, config: &Config) -> Result<Outcome
     });
     // Measured by messages, not by holds of locks.
     yard.allocator.platform().listen(Box::new(|_, _| {}));
+    path::leave_holes(&yard, config.holes);
     let mut jobs: Vec<Job> = Vec::new();
     let mut seed = config.seed;
     for pair in 0..config.pairs {

@@ -17,6 +17,7 @@ use pageyard_sim::memory::PAGE_LINES;
 
 use super::socket::{Block, Message, Piece, RECEIVER, SENDER, Socket};
 use super::{Config, Meter, Test, USER_PAGES};
+use crate::cells::yard::Yard;
 
 const LINE_BYTES: u64 = 64;
 /// Order of a block of data (SKB_FRAG_PAGE_ORDER: 32 KiB).
@@ -237,7 +238,7 @@ impl Side {
         let lines = message_lines(Test::Sctp);
         let chunk = Piece { block: self.take(Request::kernel(LINEAR_ORDER)), first: 0, lines };
         self.copy(Span { first: ring.turn(), lines, home: ring.home }, span(&chunk));
-        let packet = Piece { block: self.take(Request::atomic(LINEAR_ORDER)), first: 0, lines };
+        let packet = Piece { block: self.take(Request::kernel(LINEAR_ORDER)), first: 0, lines };
         self.copy(span(&chunk), span(&packet));
         self.chunks.push(chunk);
         // Every second packet is acknowledged (RFC 4960, 6.2).
@@ -245,6 +246,18 @@ impl Side {
             std::mem::take(&mut self.chunks).into_iter().for_each(|chunk| self.put(chunk));
         }
         Message::new(vec![packet], message_bytes(Test::Sctp))
+    }
+}
+
+/// Takes blocks of each node's memory, with a free one between any two.
+pub(super) fn leave_holes(yard: &Yard, holes: u64) {
+    for node in 0..yard.world.costs.sockets {
+        let cpu = yard.cpu_nodes.iter().position(|of| usize::from(of.0) == node);
+        yard.world.set_up_as(cpu.expect("every node has a CPU"));
+        let take = |_| yard.allocator.alloc(&Request::kernel(FRAG_ORDER));
+        let mut taken: Vec<_> = (0..2 * holes).map_while(|at| take(at).ok()).collect();
+        taken.sort_unstable();
+        taken.iter().step_by(2).for_each(|&pfn| yard.allocator.free(pfn, FRAG_ORDER));
     }
 }
 

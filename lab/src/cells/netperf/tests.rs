@@ -6,7 +6,7 @@ use pageyard::preset;
 fn cell(machine: &str, policy: &str, test: Test, think_ps: u64) -> Outcome {
     let machine = Machine::named(machine).expect("a machine that comes along");
     let policy = preset::find(policy).expect("a preset");
-    let config = Config { test, pairs: 1, think_ps, messages: (300, 300), seed: 1 };
+    let config = Config { test, pairs: 1, think_ps, holes: 0, messages: (300, 300), seed: 1 };
     run(&machine, policy, &config).expect("a machine")
 }
 

@@ -6,8 +6,12 @@ use super::super::workload::{Adapter, Cpus, OwnFigure, Parameter, Unit};
 use super::unbuilt;
 use crate::cells::netperf::{Config, Test, run as run_cell};
 
-/// Think time where nothing says more: a system call and the way through the stack.
-const THINK_PS: u64 = 2_000_000;
+/// Think time of a datagram where nothing says more: as found on the baseline of the published
+/// table of Ice Lake (experiments/f26b3fa046_nr_pcp_high.toml).
+const THINK_PS: u64 = 1_680_000;
+/// The same for SCTP: 64 senders on that machine were published with 9078 Mbps each, 9 us a message
+/// (report on 4890b686f4 of 2022), of which copies and allocator take about 3.
+const SCTP_THINK_PS: u64 = 6_000_000;
 
 const PARAMETERS: &[Parameter] = &[
     Parameter {
@@ -23,6 +27,13 @@ const PARAMETERS: &[Parameter] = &[
         default: 2000,
         quick: 1000,
         range: 1..=10_000_000,
+    },
+    Parameter {
+        name: "holes",
+        about: "free blocks of order 3 of each node whose neighbours are taken",
+        default: 0,
+        quick: 0,
+        range: 0..=4096,
     },
 ];
 
@@ -66,6 +77,7 @@ pub const SCTP: Adapter = Adapter {
     name: "netperf_sctp_stream_many",
     about: "netperf SCTP_STREAM_MANY on localhost: half of the CPUs send, 10 KiB at a time",
     cpus: Cpus::Half,
+    think_ps: SCTP_THINK_PS,
     run: sctp,
     ..UDP
 };
@@ -87,6 +99,7 @@ fn run(ready: &Ready, test: Test) -> Result<CellResult, CellError> {
         test,
         pairs: (ready.cell.cpus / 2).max(1),
         think_ps: ready.cell.think_ps,
+        holes: ready.parameter("holes"),
         messages: (ready.parameter("warm"), ready.parameter("messages")),
         seed: ready.cell.seed,
     };
