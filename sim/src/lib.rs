@@ -5,6 +5,7 @@
 pub mod bandwidth;
 pub mod contents;
 pub mod costs;
+mod guess;
 pub mod layout;
 pub mod lock;
 pub mod machine;

@@ -6,15 +6,13 @@ use std::rc::Rc;
 use pageyard::platform::{Field, Ordering, Owned, Shared, TableId, TableSpec};
 
 use crate::memory::Use;
-use crate::world::{Branch, World};
+use crate::world::World;
 
 /// Words of a chunk of records.
 const CHUNK_RECORDS: usize = 256;
 
 /// The field of a page record that is not 0 if the page begins a free block.
 const FREE_HEAD: Field = Field(2);
-/// The first block of a free list, 0 if it is empty.
-const FIRST: Field = Field(0);
 /// The first two fields of page records and list heads are links.
 const LINK_FIELDS: u8 = 2;
 
@@ -87,11 +85,8 @@ impl<W: Copy + Default + PartialEq> SimTable<W> {
     fn read(&self, record: usize, field: Field) -> W {
         self.use_word(record, field, Use::Read);
         let value = self.words.get(record, field);
-        let is_set = value != W::default();
-        match (self.id, field) {
-            (TableId::Pages, FREE_HEAD) => self.world.branch(Branch::IsFree, is_set),
-            (TableId::Areas, FIRST) => self.world.branch(Branch::IsEmpty, !is_set),
-            _ => {}
+        if (self.id, field) == (TableId::Pages, FREE_HEAD) {
+            self.world.branch(record, value != W::default());
         }
         value
     }

@@ -10,8 +10,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
+use pageyard::platform::Site;
+
 use crate::contents::{Span, Touched};
 use crate::costs::{Costs, STREAM_LINES};
+use crate::guess::{Guesses, Place};
 use crate::layout::{Layout, Structure};
 use crate::memory::{Line, Memory, PAGE_LINES, Source, Use};
 use crate::platform::coroutine::{Resumer, Thread};
@@ -31,25 +34,12 @@ struct Cpu {
     pointer: u64,
     /// When the last line that was loaded is here.
     loaded: u64,
-    /// Two-bit counters of what branches did, by what they ask.
-    guesses: [u8; BRANCHES],
+    guesses: Guesses,
     /// Waits in a lock's queue or has ended: its sibling has the core to itself.
     is_idle: bool,
     /// The locks it holds, outermost first.
     held: Vec<LockAt>,
 }
-
-/// What a branch asks that nobody can know beforehand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Branch {
-    /// Is this page the head of a free block?
-    IsFree,
-    /// Is this free list empty?
-    IsEmpty,
-}
-
-/// Kinds of such branches.
-const BRANCHES: usize = 2;
 
 /// Whether the address of a line must be loaded first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +78,7 @@ impl World {
             coming: Vec::new(),
             pointer: 0,
             loaded: 0,
-            guesses: [0; BRANCHES],
+            guesses: Guesses::default(),
             is_idle: true,
             held: Vec::new(),
         };
@@ -313,17 +303,19 @@ impl World {
         cpu.window.wait_until(done.max(now + latency));
     }
 
-    /// Branches on what was just loaded. Guessed by a two-bit counter: guessed right, the CPU runs
-    /// on; guessed wrong, it begins again when the load is here.
-    pub fn branch(&self, on: Branch, taken: bool) {
+    /// Branches on whether a page, which was just loaded, begins a free block. Guessed right, the CPU
+    /// runs on; guessed wrong, it begins again when the load is here.
+    pub fn branch(&self, page: usize, is_free: bool) {
         if !self.is_charging.get() {
             return;
         }
         let cpu = &mut self.cpus.borrow_mut()[self.cpu()];
-        let counter = &mut cpu.guesses[on as usize];
-        let guess = *counter >= 2;
-        *counter = if taken { (*counter + 1).min(3) } else { counter.saturating_sub(1) };
-        if guess != taken {
+        let place = match cpu.held.last() {
+            Some(LockAt::Zone(Site::Refill | Site::Direct)) => Place::Take,
+            Some(LockAt::Zone(_)) => Place::Give,
+            _ => Place::Else,
+        };
+        if !cpu.guesses.is_right(place, page, is_free) {
             cpu.window.wait_until(cpu.loaded);
             cpu.window.wait_until(cpu.window.now() + self.costs.mispredict_ps);
         }

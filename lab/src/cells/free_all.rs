@@ -50,7 +50,7 @@ pub fn run(
     let marks = machine.node_memory_bytes[0] / 4096 / 200;
     let reach = config.cpus.div_ceil(sockets) as u64 * (share as u64 + 8192) + marks + 65536;
     let yard = Rc::new(Yard::new(machine, policy, reach)?);
-    let lrus = Rc::new(Lru::of_nodes(&yard.world, sockets, yard.records()));
+    let lrus = Rc::new(Lru::of_nodes(&yard.world, sockets, yard.records(), super::lru::KERNEL));
     let held = fault_in(&yard, &lrus, config.cpus, share);
     yard.control.arm(config.cpus, config.holds.0, config.holds.1);
     let think_ps = config.think_ps;

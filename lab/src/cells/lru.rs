@@ -30,12 +30,19 @@ pub struct Lru {
     head_line: Line,
     first: Cell<u32>,
     links: Rc<RefCell<Vec<Links>>>,
+    /// Locked instructions for a page that is put on the list.
+    locked: u32,
 }
+
+/// Which kernel's list, in hundreds: 416 is 4.16. Before 4.17 one locked instruction sets the flag
+/// of a page that is put on the list; from 4.17 on its flag of being unevictable is tested and
+/// cleared before, and a barrier follows (9c4e6b1a7027).
+pub const KERNEL: u64 = 418;
 
 impl Lru {
     /// One empty list a node, over so many page records.
     #[must_use]
-    pub fn of_nodes(world: &Rc<World>, nodes: usize, records: usize) -> Vec<Lru> {
+    pub fn of_nodes(world: &Rc<World>, nodes: usize, records: usize, kernel: u64) -> Vec<Lru> {
         let links = Rc::new(RefCell::new(vec![(0, 0); records]));
         let of_node = |node: usize| {
             let line = |at| world.layout.extra(4 * node as u64 + at);
@@ -45,6 +52,7 @@ impl Lru {
                 head_line: line(2),
                 first: Cell::new(0),
                 links: Rc::clone(&links),
+                locked: if kernel < 417 { 1 } else { 3 },
             }
         };
         (0..nodes).map(of_node).collect()
@@ -66,8 +74,9 @@ impl Lru {
             }
         }
         self.world.execute(INSTRUCTIONS);
-        // The flag is set with a locked instruction.
-        self.world.locked(self.world.layout.page(page));
+        for _ in 0..self.locked {
+            self.world.locked(self.world.layout.page(page));
+        }
         self.world.read(self.head_line);
         if let Some(first) = first.checked_sub(1) {
             self.world.write(self.world.layout.page(first as usize));

@@ -315,7 +315,7 @@ pub fn run(machine: &Machine, policy: Policy, config: &Config) -> Result<Outcome
     let marks = machine.node_memory_bytes[0] / 4096 / 200;
     let reach = ROOM * config.cpus.div_ceil(sockets) as u64 * PAGES as u64 + marks + 65536;
     let yard = Rc::new(Yard::new(machine, policy, reach)?);
-    let lrus = Rc::new(Lru::of_nodes(&yard.world, sockets, yard.records()));
+    let lrus = Rc::new(Lru::of_nodes(&yard.world, sockets, yard.records(), super::lru::KERNEL));
     break_up(&yard);
     let started = start(&yard, &lrus, config);
     let tally = Rc::new(Tally::default());

@@ -43,6 +43,8 @@ pub struct Config {
     pub holds: (u32, u32),
     /// Seed of the starting points.
     pub seed: u64,
+    /// Whose LRU list it is, see [`KERNEL`](super::lru::KERNEL).
+    pub lru_kernel: u64,
 }
 
 /// What came out.
@@ -204,7 +206,7 @@ pub fn run_touching(
     let Begun { yard, processes } =
         begin::steady(machine, policy, config.cpus, config.unmapping, file_pages, &mut dice)?;
     let yard = Rc::new(yard);
-    let lrus = Rc::new(Lru::of_nodes(&yard.world, sockets, yard.records()));
+    let lrus = Rc::new(Lru::of_nodes(&yard.world, sockets, yard.records(), config.lru_kernel));
     begin::list(&yard, &lrus, &processes, &mut dice);
     let files = FilePages::of_processes(&yard, config.cpus, touch);
     let clock = Rc::new(Clock::default());

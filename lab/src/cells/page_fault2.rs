@@ -28,7 +28,14 @@ mod tests {
     fn cell(run: Cell, cpus: usize) -> Outcome {
         let machine = Machine::named("skl-desktop").expect("a machine that comes along");
         let policy = preset::find("linux-4.18").expect("a preset");
-        let config = Config { cpus, think_ps: 1_000_000, unmapping: 300, holds: (3, 10), seed: 1 };
+        let config = Config {
+            cpus,
+            think_ps: 1_000_000,
+            unmapping: 300,
+            holds: (3, 10),
+            seed: 1,
+            lru_kernel: 418,
+        };
         run(&machine, policy, &config).expect("a machine")
     }
 

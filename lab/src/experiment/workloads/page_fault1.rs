@@ -3,14 +3,16 @@
 
 use super::super::cell::{CellError, Ready};
 use super::super::outcome::CellResult;
-use super::super::workload::{Adapter, Cpus};
+use super::super::workload::{Adapter, Cpus, Parameter};
 use super::unbuilt;
+use crate::cells::lru::KERNEL;
 use crate::cells::page_fault1::{Config, Touch, run_touching};
 
 /// Think time where nothing says more: in the order of a fault's page tables and exceptions.
 const THINK_PS: u64 = 1_000_000;
-/// Thousandths of processes that unmap, as the first pass of a cell supposes.
-const UNMAPPING_FIRST: u64 = 300;
+/// Thousandths of processes that unmap, as the first pass of a cell supposes: what comes out where
+/// locks are full. With `--quick` it is the only pass.
+const UNMAPPING_FIRST: u64 = 420;
 /// Holds of zone locks a CPU in the first pass: to warm up, to measure.
 const HOLDS_FIRST: (u32, u32) = (5, 10);
 /// The same in the second pass, on several CPUs.
@@ -28,7 +30,13 @@ pub const ADAPTER: Adapter = Adapter {
     cpus: Cpus::All,
     think_ps: THINK_PS,
     argument: None,
-    parameters: &[],
+    parameters: &[Parameter {
+        name: "lru-kernel",
+        about: "release of the kernel whose LRU list it is, in hundreds: 416 for 4.16",
+        default: KERNEL,
+        quick: KERNEL,
+        range: 400..=KERNEL,
+    }],
     figures: &[],
     run: |ready| run(ready, Touch::Clear),
 };
@@ -45,7 +53,8 @@ fn run(ready: &Ready, touch: Touch) -> Result<CellResult, CellError> {
     let cell = &ready.cell;
     let pass = |unmapping, holds| {
         let (cpus, think_ps, seed) = (cell.cpus, cell.think_ps, cell.seed);
-        let config = Config { cpus, think_ps, unmapping, holds, seed };
+        let lru_kernel = ready.parameter("lru-kernel");
+        let config = Config { cpus, think_ps, unmapping, holds, seed, lru_kernel };
         let outcome = run_touching(ready.machine(), ready.policy(), &config, touch);
         outcome.map_err(|error| unbuilt(ready, &error))
     };
@@ -53,9 +62,11 @@ fn run(ready: &Ready, touch: Touch) -> Result<CellResult, CellError> {
     let outcome = if cell.cpus == 1 {
         let cycle = (CYCLE_PAGES / ready.batch_pages()).max(2);
         pass(UNMAPPING_FIRST, (cycle, cycle))?
+    } else if cell.quick {
+        pass(UNMAPPING_FIRST, HOLDS_QUICK)?
     } else {
         let first = pass(UNMAPPING_FIRST, HOLDS_FIRST)?;
-        pass(first.unmapping, if cell.quick { HOLDS_QUICK } else { HOLDS })?
+        pass(first.unmapping, HOLDS)?
     };
     Ok(CellResult {
         unmapping_thousandths: outcome.unmapping,
