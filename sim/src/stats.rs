@@ -52,7 +52,7 @@ pub struct Stats {
     pub lines: BTreeMap<(Structure, Source), u64>,
     /// Lines of page contents used, by source.
     pub contents: BTreeMap<Source, u64>,
-    /// The same under a lock, by the innermost.
+    /// Lines used under a lock, by the innermost.
     pub under: BTreeMap<(LockAt, Structure, Source), u64>,
     /// Line events in all.
     pub events: u64,
@@ -70,6 +70,9 @@ impl Stats {
         for (at, count) in &other.contents {
             *self.contents.entry(*at).or_default() += count;
         }
+        for (at, count) in &other.under {
+            *self.under.entry(*at).or_default() += count;
+        }
         self.events += other.events;
     }
 
@@ -82,4 +85,56 @@ impl Stats {
         }
         sum
     }
+}
+
+/// Uses of lines by structure and source.
+type Uses = [[u64; Source::ALL.len()]; Structure::ALL.len()];
+
+/// Counts uses of lines, which happen millions of times a second.
+#[derive(Clone, Debug, Default)]
+pub struct LineCounts {
+    all: Uses,
+    under: Vec<(LockAt, Uses)>,
+}
+
+impl LineCounts {
+    /// Place of a lock among the counts.
+    pub fn place(&mut self, at: LockAt) -> usize {
+        self.under.iter().position(|(known, _)| *known == at).unwrap_or_else(|| {
+            self.under.push((at, Uses::default()));
+            self.under.len() - 1
+        })
+    }
+
+    /// A line was used, under the lock of a place if any.
+    pub fn count(&mut self, structure: Structure, source: Source, place: Option<usize>) {
+        let (structure, source) = (structure as usize, source as usize);
+        self.all[structure][source] += 1;
+        if let Some(place) = place {
+            self.under[place].1[structure][source] += 1;
+        }
+    }
+
+    /// Begins again; places stay.
+    pub fn reset(&mut self) {
+        self.all = Uses::default();
+        self.under.iter_mut().for_each(|(_, uses)| *uses = Uses::default());
+    }
+
+    /// Puts the counts into `stats`.
+    pub fn tell(&self, stats: &mut Stats) {
+        stats.lines = used(&self.all).collect();
+        let under = self.under.iter().flat_map(|(at, uses)| {
+            used(uses).map(move |((structure, source), count)| ((*at, structure, source), count))
+        });
+        stats.under = under.collect();
+        stats.events += self.all.iter().flatten().sum::<u64>();
+    }
+}
+
+fn used(uses: &Uses) -> impl Iterator<Item = ((Structure, Source), u64)> {
+    let all = Structure::ALL.into_iter().zip(uses).flat_map(|(structure, uses)| {
+        Source::ALL.into_iter().zip(uses).map(move |(source, count)| ((structure, source), *count))
+    });
+    all.filter(|&(_, count)| count > 0)
 }

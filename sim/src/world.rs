@@ -18,7 +18,7 @@ use crate::guess::{Guesses, Place};
 use crate::layout::{Layout, Structure};
 use crate::memory::{Line, Memory, PAGE_LINES, Source, Use};
 use crate::platform::coroutine::{Resumer, Thread};
-use crate::stats::{LockAt, LockTime, Stats};
+use crate::stats::{LineCounts, LockAt, LockTime, Stats};
 use crate::turns::Turns;
 use crate::window::Window;
 
@@ -37,8 +37,8 @@ struct Cpu {
     guesses: Guesses,
     /// Waits in a lock's queue or has ended: its sibling has the core to itself.
     is_idle: bool,
-    /// The locks it holds, outermost first.
-    held: Vec<LockAt>,
+    /// The locks it holds, outermost first, and where their uses of lines are counted.
+    held: Vec<(LockAt, usize)>,
 }
 
 /// Whether the address of a line must be loaded first.
@@ -61,6 +61,7 @@ pub struct World {
     resumers: RefCell<Vec<Resumer>>,
     is_charging: Cell<bool>,
     stats: RefCell<Stats>,
+    lines: RefCell<LineCounts>,
     turns: RefCell<Turns>,
 }
 
@@ -90,7 +91,8 @@ impl World {
             running: Cell::new(0),
             ready: RefCell::new(BinaryHeap::new()),
             is_charging: Cell::new(false),
-            stats: RefCell::new(Stats::default()),
+            stats: RefCell::default(),
+            lines: RefCell::default(),
             turns: RefCell::default(),
             costs,
             layout,
@@ -117,12 +119,15 @@ impl World {
     /// What was counted since the last reset.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.stats.borrow().clone()
+        let mut stats = self.stats.borrow().clone();
+        self.lines.borrow().tell(&mut stats);
+        stats
     }
 
     /// Forgets what was counted; clocks and caches stay.
     pub fn reset_stats(&self) {
         *self.stats.borrow_mut() = Stats::default();
+        self.lines.borrow_mut().reset();
     }
 
     /// Runs one job on each of the first CPUs until all have ended.
@@ -228,12 +233,8 @@ impl World {
         if structure == Structure::Counters {
             found = self.turns.borrow_mut().take(core, line, found.0, found.1, now);
         }
-        let mut stats = self.stats.borrow_mut();
-        stats.events += 1;
-        *stats.lines.entry((structure, found.0)).or_default() += 1;
-        if let Some(&at) = self.cpus.borrow()[cpu].held.last() {
-            *stats.under.entry((at, structure, found.0)).or_default() += 1;
-        }
+        let place = self.cpus.borrow()[cpu].held.last().map(|&(_, place)| place);
+        self.lines.borrow_mut().count(structure, found.0, place);
         found
     }
 
@@ -311,8 +312,8 @@ impl World {
         }
         let cpu = &mut self.cpus.borrow_mut()[self.cpu()];
         let place = match cpu.held.last() {
-            Some(LockAt::Zone(Site::Refill | Site::Direct)) => Place::Take,
-            Some(LockAt::Zone(_)) => Place::Give,
+            Some((LockAt::Zone(Site::Refill | Site::Direct), _)) => Place::Take,
+            Some((LockAt::Zone(_), _)) => Place::Give,
             _ => Place::Else,
         };
         if !cpu.guesses.is_right(place, page, is_free) {
@@ -436,7 +437,7 @@ impl World {
     pub fn holds(&self, at: Option<LockAt>) {
         let held = &mut self.cpus.borrow_mut()[self.cpu()].held;
         match at {
-            Some(at) => held.push(at),
+            Some(at) => held.push((at, self.lines.borrow_mut().place(at))),
             None => drop(held.pop()),
         }
     }
