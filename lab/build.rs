@@ -8,10 +8,13 @@ mod fnv;
 
 use std::path::PathBuf;
 
+/// The allocator; first of the sources.
+const ALLOCATOR: &str = "../core/src";
+
 /// The allocator, the machine, the workloads, how a cell runs them and what it keeps; relative to
 /// this package.
 const SOURCES: [&str; 7] = [
-    "../core/src",
+    ALLOCATOR,
     "../sim/src",
     "src/cells",
     "src/experiment/cell.rs",
@@ -22,7 +25,7 @@ const SOURCES: [&str; 7] = [
 
 fn main() -> std::io::Result<()> {
     let package = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
-    let mut text = Vec::new();
+    let (mut text, mut core) = (Vec::new(), Vec::new());
     for source in SOURCES {
         println!("cargo::rerun-if-changed={source}");
         let mut files = Vec::new();
@@ -35,8 +38,14 @@ fn main() -> std::io::Result<()> {
             text.extend_from_slice(&std::fs::read(&file)?);
             text.push(0);
         }
+        if source == ALLOCATOR {
+            core.clone_from(&text);
+        }
     }
     println!("cargo::rustc-env=PAGEYARD_MODEL={:032x}", fnv::hash(&text));
+    // Apart, so that two builds can tell a changed allocator from a changed machine.
+    println!("cargo::rustc-env=PAGEYARD_ALLOCATOR={:032x}", fnv::hash(&core));
+    println!("cargo::rustc-env=PAGEYARD_MACHINES={:032x}", fnv::hash(&text[core.len()..]));
     Ok(())
 }
 

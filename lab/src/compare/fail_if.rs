@@ -2,7 +2,8 @@
 
 use pageyard::NODES_MAX;
 
-use super::metrics::{self, Change};
+use super::machines::judge::{METRICS, Matrix};
+use super::metrics::{self, Change, Verdict};
 use super::result::{Comparison, by_name};
 
 /// Names that an error suggests at the most.
@@ -90,6 +91,24 @@ impl FailIf {
         })
     }
 
+    /// Adds what holds of places on modelled machines, each by itself. A change of the score that is
+    /// within its noise breaks nothing.
+    pub fn judge_places(&self, matrix: &Matrix, judgement: &mut Judgement) {
+        for cell in &matrix.cells {
+            let Some(violated) = self.violated_by(&cell.changes) else {
+                continue;
+            };
+            judgement.judged += 1;
+            let Some(change) = by_name(&cell.changes, &self.metric) else {
+                continue;
+            };
+            if violated && change.verdict != Verdict::Same {
+                let (place, change) = (cell.name(), change.clone());
+                judgement.violations.push(Violation { place, change });
+            }
+        }
+    }
+
     /// Judges a comparison: a line for each violation, and one if nothing could be judged.
     #[must_use]
     pub fn judge(&self, comparison: &Comparison, per_trace: bool) -> Judgement {
@@ -136,13 +155,14 @@ pub struct Violation {
 }
 
 fn check_name(text: &str, name: &str) -> Result<(), ExpressionError> {
-    let known = metrics::all(NODES_MAX as u8);
-    if known.iter().any(|metric| metric.name == name) {
+    let known = metrics::all(NODES_MAX as u8).into_iter().map(|metric| metric.name);
+    let known: Vec<String> = METRICS.iter().map(|m| m.0.to_string()).chain(known).collect();
+    if known.iter().any(|known| known == name) {
         return Ok(());
     }
     let mut scored: Vec<(usize, String)> = known
         .into_iter()
-        .map(|metric| (strsim::damerau_levenshtein(name, &metric.name), metric.name))
+        .map(|known| (strsim::damerau_levenshtein(name, &known), known))
         .filter(|(distance, known)| distance * 2 <= known.len() || known.contains(name))
         .collect();
     scored.sort_by_key(|(distance, _)| *distance);

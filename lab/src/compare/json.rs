@@ -7,6 +7,7 @@ use pageyard::keys::{KEYS, Value};
 use serde::Serialize;
 
 use super::fail_if::Judgement;
+use super::machines::judge::Matrix;
 use super::measure::Measure;
 use super::metrics::Change;
 use super::result::Comparison;
@@ -25,6 +26,8 @@ struct Document<'a> {
     recordings: Vec<CaseDocument<'a>>,
     not_compared: Vec<Failure>,
     total: &'a [Change],
+    /// Modelled machines; none where none were asked for.
+    machines: Option<&'a Matrix>,
     fail_if: &'a [Judgement],
 }
 
@@ -88,7 +91,11 @@ fn keys(policy: &Policy) -> BTreeMap<&'static str, Scalar> {
 ///
 /// # Errors
 /// None in practice: every value has a form in JSON.
-pub fn write(comparison: &Comparison, fail_if: &[Judgement]) -> serde_json::Result<String> {
+pub fn write(
+    comparison: &Comparison,
+    machines: Option<&Matrix>,
+    fail_if: &[Judgement],
+) -> serde_json::Result<String> {
     let cases = comparison.cases.iter();
     let document = Document {
         format: FORMAT,
@@ -130,6 +137,7 @@ pub fn write(comparison: &Comparison, fail_if: &[Judgement]) -> serde_json::Resu
             })
             .collect(),
         total: &comparison.total,
+        machines,
         fail_if,
     };
     Ok(serde_json::to_string_pretty(&document)? + "\n")

@@ -3,12 +3,14 @@
 //! In reading order: [`run`] takes the recordings through it, [`fair`] gives both policies the
 //! same start, [`measure`] replays one policy and gathers its figures, [`metrics`] names the
 //! figures and says which way is better, [`reason`] finds the counters behind a change,
-//! [`report`] and [`json`] show all of it, [`fail_if`] judges it.
+//! [`report`] and [`json`] show all of it, [`fail_if`] judges it. [`machines`] does the same over
+//! modelled machines.
 
 pub mod agree;
 pub mod fail_if;
 pub mod fair;
 pub mod json;
+pub mod machines;
 pub mod measure;
 pub mod metrics;
 pub mod reason;

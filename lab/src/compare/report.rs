@@ -8,7 +8,7 @@ mod summary;
 use super::result::Comparison;
 
 /// Columns of the report.
-pub(super) const COLUMNS: usize = 100;
+pub(in crate::compare) const COLUMNS: usize = 100;
 
 /// The report as text.
 #[must_use]
@@ -28,14 +28,23 @@ pub fn write(comparison: &Comparison) -> String {
     out
 }
 
+/// Only what is compared with what: where no recording was asked for.
+#[must_use]
+pub fn head(comparison: &Comparison) -> String {
+    let mut out = String::new();
+    summary::head(&mut out, comparison);
+    line(&mut out, "");
+    out
+}
+
 /// Adds a line without blanks at its end.
-pub(super) fn line(out: &mut String, text: &str) {
+pub(in crate::compare) fn line(out: &mut String, text: &str) {
     out.push_str(text.trim_end());
     out.push('\n');
 }
 
 /// Adds a paragraph: the first line begins with `first`, the others with as many blanks.
-pub(super) fn paragraph(out: &mut String, first: &str, text: &str) {
+pub(in crate::compare) fn paragraph(out: &mut String, first: &str, text: &str) {
     let indent = first.chars().count();
     let mut at = first.to_string();
     let mut empty = true;
@@ -56,7 +65,7 @@ pub(super) fn paragraph(out: &mut String, first: &str, text: &str) {
 }
 
 /// A change in per cent with its sign, as `+12.3 %`.
-pub(super) fn percent(pct: Option<f64>) -> String {
+pub(crate) fn percent(pct: Option<f64>) -> String {
     match pct {
         None => "n/a".to_string(),
         Some(pct) if pct.is_infinite() => "from 0".to_string(),
