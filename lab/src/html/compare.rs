@@ -86,27 +86,33 @@ fn machines(out: &mut String, matrix: &Matrix) {
     paragraph(out, "", &text);
     let found =
         [("helps", Verdict::Better), ("hurts", Verdict::Worse), ("no change", Verdict::Same)];
-    facts(out, &found.map(|(name, verdict)| (name, who(matrix, verdict))));
+    let found = found.map(|(name, verdict)| (name, who(matrix, verdict)));
+    facts(
+        out,
+        &found.map(|(name, who)| match name {
+            "no change" if who == "nobody" => (name, String::new()),
+            _ => (name, who),
+        }),
+    );
     out.push_str(
         "<div class=\"box\" tabindex=\"0\"><table>\n<thead><tr><th>machine</th>\
-         <th class=\"l\">workload</th><th>BASE</th><th>HEAD</th><th>change</th>\
-         <th class=\"l\">verdict</th></tr></thead>\n<tbody>\n",
+         <th class=\"l\">verdict</th><th>change</th><th>BASE</th><th>HEAD</th></tr></thead>\n<tbody>\n",
     );
     for cell in &matrix.cells {
         let score = cell.score();
         let noise = cell.noise.map_or(String::new(), |noise| format!(" \u{b1}{noise:.1}"));
         let _ = writeln!(
             out,
-            "<tr><td>{}, {} CPU{}</td><td class=\"l\">{}</td><td>{}</td><td>{}</td><td>{}{noise}\
-             </td><td class=\"l\">{}</td></tr>",
+            "<tr><td>{}, {} CPU{}<br><small>{}</small></td><td class=\"l one\">{}</td>\
+             <td class=\"one\">{}{noise}</td><td class=\"one\">{}</td><td class=\"one\">{}</td></tr>",
             escape(&cell.place.machine),
             cell.cpus,
             if cell.cpus == 1 { "" } else { "s" },
             breakable(&cell.place.workload),
+            marked(score.verdict, word(score.verdict)),
+            score.pct().map_or_else(|| "n/a".to_string(), |pct| signed(pct, "&nbsp;%")),
             number(cell.base.score),
             number(cell.head.score),
-            score.pct().map_or_else(|| "n/a".to_string(), |pct| signed(pct, "&nbsp;%")),
-            marked(score.verdict, word(score.verdict)),
         );
     }
     out.push_str("</tbody></table></div>\n");

@@ -125,13 +125,15 @@ pub fn bars(bars: &[Bar], unit: &str, alt: &str) -> String {
     let most = bars.iter().map(|bar| bar.parts.iter().sum::<f64>()).fold(0.0, f64::max);
     let across = Scale::between(0.0, most, (4.0, WIDTH - 4.0));
     let marks = across.marks(4);
-    for mark in &marks {
-        svg.path("ax", &[(across.at(*mark), 16.0), (across.at(*mark), bottom)], false);
-    }
     for (n, bar) in bars.iter().enumerate() {
         let top = n as f64 * EACH;
         svg.text("b", (0.0, top + 12.0), &bar.name);
         svg.text("e m", (WIDTH, top + 12.0), &bar.total);
+        // Only beside the bar: words stay free of lines.
+        for mark in &marks {
+            let x = across.at(*mark);
+            svg.path("ax", &[(x, top + 16.0), (x, top + 35.0)], false);
+        }
         let mut from = 0.0;
         for (part, (class, _)) in bar.parts.iter().zip(PARTS) {
             let (x, end) = (across.at(from), across.at(from + part));

@@ -86,7 +86,8 @@ fn grid(out: &mut String, matrix: &Matrix) {
     for workloads in workloads.chunks((COLUMNS - NAME) / CELL) {
         let mut text = format!(" {:<NAME$}", "machine");
         for workload in workloads {
-            text.push_str(&format!("{:>CELL$}", short(workload, CELL - 1)));
+            // Over the figures; words stand behind them.
+            text.push_str(&format!("{:>1$}    ", short(workload, CELL - 5), CELL - 4));
         }
         line(out, &text);
         for machine in machines(matrix) {
