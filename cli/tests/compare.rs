@@ -115,3 +115,70 @@ fn a_foreign_file_is_named_and_the_others_are_still_compared() {
     assert!(text.contains("udpstream-6.18-2cpu: Linux"), "{text}");
     assert!(text.contains("NOT COMPARED"), "{text}");
 }
+
+fn on_machines(folder: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pageyard"))
+        .arg("compare")
+        .args(args)
+        .args(["--store".as_ref(), folder.join("store").as_os_str()])
+        .current_dir(folder)
+        .output()
+        .expect("the program runs")
+}
+
+/// The smallest machine with few CPUs: a second or so.
+const FEW: [&str; 4] = ["--machines", "cfl-desktop", "--cpus", "2"];
+
+#[test]
+fn machines_alone_are_compared_with_the_same_bytes_in_text_json_and_html() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |more: &[&str]| {
+        let policies = ["linux-4.17", "linux-4.17:batch_pages=7,pcp_high_pages=14"];
+        let output = on_machines(folder.path(), &[&policies, &FEW[..], more].concat());
+        assert_eq!(code(&output), 0, "{}", errors(&output));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let text = run(&["--html", "one.html"]);
+    assert_eq!(run(&["--html", "two.html"]), text);
+    assert!(text.contains("cfl-desktop, 2 CPUs") && text.contains("Hurts"), "{text}");
+    assert!(!text.contains("Can it be believed?"), "no recording was asked for: {text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).expect("a report");
+    assert_eq!(read("one.html"), read("two.html"));
+    let answer: Value = serde_json::from_str(&run(&["--json"])).expect("JSON");
+    let cell = &answer["machines"]["cells"][0];
+    assert_eq!(cell["changes"][0]["metric"], "score");
+    let parts = cell["base"]["parts_ns"].as_array().expect("parts").iter();
+    let sum: f64 = parts.map(|part| part.as_f64().expect("a time")).sum();
+    let unit = cell["base"]["unit_ns"].as_f64().expect("a time");
+    assert!((sum / unit - 1.0).abs() < 0.01, "{sum} {unit}");
+}
+
+#[test]
+fn results_of_a_build_are_kept_and_held_against_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let kept = [&["linux-4.17", "--save", "kept.json"], &FEW[..]].concat();
+    assert_eq!(code(&on_machines(folder.path(), &kept)), 0);
+    let same =
+        on_machines(folder.path(), &["kept.json", "linux-4.17", "--fail-if", "abs(score)>0%"]);
+    assert_eq!(code(&same), 0, "{}", errors(&same));
+    let text = String::from_utf8(same.stdout).expect("text");
+    assert!(text.contains("No change  cfl-desktop page_fault1 (0 %)"), "{text}");
+    let small = "linux-4.17:batch_pages=1,pcp_high_pages=2";
+    let worse = on_machines(folder.path(), &["kept.json", small, "--fail-if", "score<-5%"]);
+    assert_eq!(code(&worse), 1, "{}", String::from_utf8_lossy(&worse.stdout));
+    assert!(errors(&worse).contains("over cfl-desktop page_fault1"), "{}", errors(&worse));
+    for (args, words) in [
+        (vec!["linux-4.17"], "<HEAD>"),
+        (vec!["kept.json", "linux-4.17", "--seeds", "2"], "leave out"),
+        (vec!["kept.json", "linux-4.17", "--trace", "x"], "modelled machines"),
+        (vec!["none.json", "linux-4.17"], "none.json: cannot be read"),
+        (vec!["linux-4.17", "linux-4.18", "--machines", "skl-4"], "skl-4s"),
+        (vec!["linux-4.17", "linux-4.18", "--workloads", "page_fault"], "page_fault1"),
+        (vec!["linux-4.17", "linux-4.18", "--fail-if", "scor<-1%"], "did you mean score"),
+    ] {
+        let output = on_machines(folder.path(), &args);
+        assert_eq!(code(&output), 2, "{args:?}: {}", errors(&output));
+        assert!(errors(&output).contains(words), "{args:?}: {}", errors(&output));
+    }
+}

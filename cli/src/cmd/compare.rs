@@ -229,6 +229,14 @@ fn bar(recordings: usize) -> ProgressBar {
     bar
 }
 
+/// A figure as long as it has to be.
+fn figure(value: Option<f64>) -> String {
+    match value.unwrap_or(0.0) {
+        value if value.fract() == 0.0 || value.abs() >= 1000.0 => format!("{value:.0}"),
+        value => format!("{value:.3}"),
+    }
+}
+
 /// Says which bounds were broken; true if any was.
 fn tell(judgements: &[Judgement]) -> bool {
     for judgement in judgements {
@@ -249,8 +257,8 @@ fn tell(judgements: &[Judgement]) -> bool {
                 judgement.expression,
                 change.metric,
                 violation.place,
-                change.base.unwrap_or(0.0),
-                change.head.unwrap_or(0.0),
+                figure(change.base),
+                figure(change.head),
             );
         }
     }

@@ -91,8 +91,8 @@ impl FailIf {
         })
     }
 
-    /// Adds what holds of places on modelled machines, each by itself. A change of the score that is
-    /// within its noise breaks nothing.
+    /// Adds what holds of places on modelled machines, each by itself. A change of the score that
+    /// is within its noise breaks nothing.
     pub fn judge_places(&self, matrix: &Matrix, judgement: &mut Judgement) {
         for cell in &matrix.cells {
             let Some(violated) = self.violated_by(&cell.changes) else {

@@ -1,5 +1,5 @@
-//! The report of a comparison: whom a change helps and hurts on modelled machines and over recordings,
-//! and where the time goes under both.
+//! The report of a comparison: whom a change helps and hurts on modelled machines and over
+//! recordings, and where the time goes under both.
 
 use std::fmt::Write;
 
@@ -96,7 +96,8 @@ fn machines(out: &mut String, matrix: &Matrix) {
     );
     out.push_str(
         "<div class=\"box\" tabindex=\"0\"><table>\n<thead><tr><th>machine</th>\
-         <th class=\"l\">verdict</th><th>change</th><th>BASE</th><th>HEAD</th></tr></thead>\n<tbody>\n",
+         <th class=\"l\">verdict</th><th>change</th><th>BASE</th><th>HEAD</th></tr></thead>\n\
+         <tbody>\n",
     );
     for cell in &matrix.cells {
         let score = cell.score();
@@ -104,7 +105,8 @@ fn machines(out: &mut String, matrix: &Matrix) {
         let _ = writeln!(
             out,
             "<tr><td>{}, {} CPU{}<br><small>{}</small></td><td class=\"l one\">{}</td>\
-             <td class=\"one\">{}{noise}</td><td class=\"one\">{}</td><td class=\"one\">{}</td></tr>",
+             <td class=\"one\">{}{noise}</td><td class=\"one\">{}</td>\
+             <td class=\"one\">{}</td></tr>",
             escape(&cell.place.machine),
             cell.cpus,
             if cell.cpus == 1 { "" } else { "s" },

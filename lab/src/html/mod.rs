@@ -3,7 +3,8 @@
 //!
 //! In reading order: [`svg`] draws, [`scale`] turns figures into places, [`points`], [`shares`] and
 //! [`curves`] are the three kinds of charts, [`page`] is what all pages share, [`prose`] shows a
-//! page of the documentation. [`reproduce`] is the report on published tables, [`compare`] the one on two policies.
+//! page of the documentation. [`reproduce`] is the report on published tables, [`compare`] the one
+//! on two policies.
 
 pub mod compare;
 pub mod curves;

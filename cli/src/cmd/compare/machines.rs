@@ -28,7 +28,8 @@ pub struct MachineArgs {
     cpus: Option<u16>,
 
     /// Time of a unit of work outside of what is modelled, ns [default: as the workload says]
-    #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
+    #[arg(long, value_name = "NS")]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     think_ns: Option<u64>,
 
     /// Seeds of each cell: their spread says what is noise [default: 3]

@@ -1,7 +1,7 @@
-//! Two sides against each other: the change of the score in each place, and how much of it is noise.
+//! Two sides against each other: the change of the score in each place, and how much is noise.
 //!
-//! The same seed gives both sides the same starting points, so changes are taken seed by seed. Their
-//! mean is a change only if it is beyond the interval that their spread leaves for it.
+//! The same seed gives both sides the same starting points, so changes are taken seed by seed.
+//! Their mean is a change only if it is beyond the interval that their spread leaves for it.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! Two policies, or two builds, over modelled machines: whom a change helps, whom it hurts, and why.
+//! Two policies, or two builds, over modelled machines: whom a change helps and hurts, and why.
 //!
 //! In reading order: [`ask`] says which cells, [`run`] runs them, [`kept`] keeps them in a file for
 //! another build, [`judge`] holds two sides against each other with the seeds' spread as measure,

@@ -1,5 +1,5 @@
-//! Where a unit of work's time goes, and which part of it changed most: a lock's wait with its hold, or
-//! what is done outside of waits with the lines that came from afar.
+//! Where a unit of work's time goes, and which part of it changed most: a lock's wait with its
+//! hold, or what is done outside of waits with the lines that came from afar.
 
 use std::collections::BTreeMap;
 
