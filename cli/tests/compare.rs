@@ -166,7 +166,7 @@ fn results_of_a_build_are_kept_and_held_against_it() {
     let text = String::from_utf8(same.stdout).expect("text");
     assert!(text.contains("No change  cfl-desktop page_fault1 (0 %)"), "{text}");
     let small = "linux-4.17:batch_pages=1,pcp_high_pages=2";
-    let worse = on_machines(folder.path(), &["kept.json", small, "--fail-if", "score<-5%"]);
+    let worse = on_machines(folder.path(), &["kept.json", small, "--fail-if", "score<-1%"]);
     assert_eq!(code(&worse), 1, "{}", String::from_utf8_lossy(&worse.stdout));
     assert!(errors(&worse).contains("over cfl-desktop page_fault1"), "{}", errors(&worse));
     for (args, words) in [
