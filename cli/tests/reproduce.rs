@@ -44,23 +44,13 @@ fn the_json_is_the_same_with_one_worker_and_two_and_out_of_the_store() {
 
 #[test]
 fn the_page_shows_published_beside_modelled_and_a_verdict() {
-    let text = printed("page", &[SMALL, "lazy_merge_order0_vs_thp", "--quick"]);
+    let text = printed("page", &[SMALL, "--quick"]);
     for line in text.lines() {
         assert!(line.chars().count() <= 100, "{line}");
         assert_eq!(line, line.trim_end());
     }
     assert!(text.contains("published"), "{text}");
     assert!(text.contains("  verdict: "), "{text}");
-    assert!(text.contains("not yet modelled\n  lazy_merge_order0_vs_thp\n    needs: "), "{text}");
-}
-
-#[test]
-fn a_table_that_is_not_modelled_is_an_entry_without_figures() {
-    let list: Value =
-        serde_json::from_str(&printed("none", &["lazy_merge_order0_vs_thp", "--json"])).unwrap();
-    assert_eq!(list.as_array().unwrap().len(), 1);
-    assert_eq!(list[0]["table"], "lazy_merge_order0_vs_thp");
-    assert!(list[0]["modelled"].is_null() && list[0]["within"].is_null());
 }
 
 #[test]

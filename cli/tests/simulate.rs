@@ -73,7 +73,7 @@ fn every_workload_runs_and_prints_what_is_its_own() {
     let bench = run("page_bench03", "linux-4.14:numa_threshold=48", "rounds=300");
     assert!(bench.contains("cycles-per-page") && bench.contains("pages a second"), "{bench}");
     assert!(bench.contains("none was taken"), "it stays in its cache: {bench}");
-    let bulk = run("bulk", "linux-6.0", "pages=2000");
+    let bulk = run("bulk", "linux-6.0", "pages=9000");
     assert!(bulk.contains("get-ns") && bulk.contains("zone refill"), "{bulk}");
     let free = run("free_all", "linux-4.18", "pages=40000");
     assert!(free.contains("zone bulk free") && !free.contains("unmapping"), "{free}");
@@ -87,11 +87,26 @@ fn every_workload_runs_and_prints_what_is_its_own() {
 }
 
 #[test]
+fn in_step_one_half_of_the_cycle_waits_to_allocate_and_the_other_to_free() {
+    let base = ["-m", "skl-desktop", "-p", "linux-4.19", "-w", "page_fault1", "--quick"];
+    let with = |step| printed(&[&base[..], &["--think-ns", "100", "--param", step]].concat());
+    let (apart, together) = (with("in-step=0"), with("in-step=1"));
+    assert_ne!(apart, together);
+    for site in ["zone refill", "zone bulk free"] {
+        assert!(together.contains(site), "{together}");
+    }
+    assert_eq!(together, with("in-step=1"));
+}
+
+#[test]
 fn parameters_are_the_workloads_own() {
     let with = |param: &'static str, workload: &'static str| {
         ["-m", "skl-desktop", "-p", "linux-6.6", "-w", workload, "--param", param]
     };
-    refused(&with("pages=9", "page_fault1"), "no parameter 'pages'; there are: none");
+    refused(
+        &with("pages=9", "page_fault1"),
+        "no parameter 'pages'; there are: lru-kernel, in-step",
+    );
     refused(&with("page=9", "bulk"), "nearest: pages");
     refused(&with("pages=0", "bulk"), "must be from 1 to");
     refused(&with("pages", "bulk"), "write NAME=NUMBER");

@@ -57,6 +57,8 @@ pub struct Outcome {
     /// Pages a second of whole cycles: a stretch sees some more of mapping or of unmapping than
     /// would go on together, so that time of a page is measured for each, and added.
     pub score_per_s: u64,
+    /// Time of a page, mapping and unmapping, picoseconds; 0 where it was not seen.
+    pub page_ps: [u64; 2],
 }
 
 /// Time that CPUs spent on pages while it was measured.
@@ -234,5 +236,6 @@ pub fn run_touching(
             let score = config.cpus as u128 * 1_000_000_000_000 / u128::from(map + unmap);
             (unmap * 1000 / (map + unmap), score as u64)
         });
-    Ok(Outcome { measured, unmapping, score_per_s })
+    let page_ps = [&clock.map, &clock.unmap].map(|spent| spent.page_ps().unwrap_or(0));
+    Ok(Outcome { measured, unmapping, score_per_s, page_ps })
 }

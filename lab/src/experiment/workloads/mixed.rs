@@ -8,8 +8,9 @@ use crate::cells::mixed::{Config, run as run_cell};
 
 /// Think time where nothing says more: that of page_fault1.
 const THINK_PS: u64 = 1_000_000;
-/// Thousandths of processes that unmap, as the first pass of a cell supposes.
-const UNMAPPING_FIRST: [u64; 2] = [300, 100];
+/// Thousandths of small and huge processes that unmap, as the first pass of a cell supposes. With
+/// `--quick` it is the only pass.
+const UNMAPPING_FIRST: [u64; 2] = [400, 50];
 /// Holds of zone locks a CPU in the first pass: to warm up, to measure.
 const HOLDS_FIRST: (u32, u32) = (2, 4);
 /// The same in the second pass.
@@ -47,8 +48,11 @@ fn run(ready: &Ready) -> Result<CellResult, CellError> {
         let outcome = run_cell(ready.machine(), ready.policy(), &config);
         outcome.map_err(|error| unbuilt(ready, &error))
     };
-    let first = pass(UNMAPPING_FIRST, HOLDS_FIRST)?;
-    let outcome = pass(first.unmapping, if cell.quick { HOLDS_QUICK } else { HOLDS })?;
+    let outcome = if cell.quick {
+        pass(UNMAPPING_FIRST, HOLDS_QUICK)?
+    } else {
+        pass(pass(UNMAPPING_FIRST, HOLDS_FIRST)?.unmapping, HOLDS)?
+    };
     let mut result = CellResult::of_measured(&outcome.measured);
     let elapsed = u128::from(outcome.measured.elapsed_ps.max(1));
     for (name, touched) in ["small-per-s", "huge-per-s"].into_iter().zip(outcome.touched) {

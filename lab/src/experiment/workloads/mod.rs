@@ -5,6 +5,7 @@ use super::workload::Adapter;
 
 mod bulk;
 mod free_all;
+mod in_step;
 mod mixed;
 mod netperf;
 mod page_bench;

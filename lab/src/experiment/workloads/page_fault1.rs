@@ -4,7 +4,7 @@
 use super::super::cell::{CellError, Ready};
 use super::super::outcome::CellResult;
 use super::super::workload::{Adapter, Cpus, Parameter};
-use super::unbuilt;
+use super::{in_step, unbuilt};
 use crate::cells::lru::KERNEL;
 use crate::cells::page_fault1::{Config, Touch, run_touching};
 
@@ -30,13 +30,22 @@ pub const ADAPTER: Adapter = Adapter {
     cpus: Cpus::All,
     think_ps: THINK_PS,
     argument: None,
-    parameters: &[Parameter {
-        name: "lru-kernel",
-        about: "release of the kernel whose LRU list it is, in hundreds: 416 for 4.16",
-        default: KERNEL,
-        quick: KERNEL,
-        range: 400..=KERNEL,
-    }],
+    parameters: &[
+        Parameter {
+            name: "lru-kernel",
+            about: "release of the kernel whose LRU list it is, in hundreds: 416 for 4.16",
+            default: KERNEL,
+            quick: KERNEL,
+            range: 400..=KERNEL,
+        },
+        Parameter {
+            name: "in-step",
+            about: "1: all processes map at the same time and then unmap; 0: each when it likes",
+            default: 0,
+            quick: 0,
+            range: 0..=1,
+        },
+    ],
     figures: &[],
     run: |ready| run(ready, Touch::Clear),
 };
@@ -58,6 +67,10 @@ fn run(ready: &Ready, touch: Touch) -> Result<CellResult, CellError> {
         let outcome = run_touching(ready.machine(), ready.policy(), &config, touch);
         outcome.map_err(|error| unbuilt(ready, &error))
     };
+    let holds = if cell.quick { HOLDS_QUICK } else { HOLDS };
+    if ready.parameter("in-step") == 1 && cell.cpus > 1 {
+        return Ok(in_step::cycle(&pass(0, holds)?, &pass(1000, holds)?));
+    }
     // One CPU alone has to be seen mapping and unmapping; of many, some do this and some that.
     let outcome = if cell.cpus == 1 {
         let cycle = (CYCLE_PAGES / ready.batch_pages()).max(2);
@@ -66,7 +79,7 @@ fn run(ready: &Ready, touch: Touch) -> Result<CellResult, CellError> {
         pass(UNMAPPING_FIRST, HOLDS_QUICK)?
     } else {
         let first = pass(UNMAPPING_FIRST, HOLDS_FIRST)?;
-        pass(first.unmapping, HOLDS)?
+        pass(first.unmapping, holds)?
     };
     Ok(CellResult {
         unmapping_thousandths: outcome.unmapping,
