@@ -143,3 +143,56 @@ fn a_recording_that_does_not_fit_or_is_none_is_refused() {
     refused(&with("trace:/nowhere", &[]), "/nowhere");
     refused(&with("trace", &[]), "write trace:RECORDING");
 }
+
+#[test]
+fn too_little_memory_is_a_result_with_the_state_of_nodes() {
+    let end = |workload: &str, policy: &str, mib: &str| {
+        let base = ["-m", "skl-desktop", "-p", policy, "-w", workload, "-c", "4", "--quick"];
+        let all = [&base[..], &["--memory-mib", mib]].concat();
+        let output = simulate(&all);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), &*error), (Some(1), ""), "{all:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("out of memory on CPU ") && text.contains("min mark"), "{text}");
+        let json = simulate(&[&all[..], &["--json"]].concat());
+        assert_eq!(json.status.code(), Some(1));
+        let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+        let end = &json["result"]["out_of_memory"];
+        let taken = end["taken"].as_u64().unwrap();
+        let node = &end["nodes"][0];
+        assert_eq!(taken + node["free"].as_u64().unwrap(), node["pages"].as_u64().unwrap());
+        let free = node["free"].as_u64().unwrap();
+        // The next order-0 request would go below the mark, or the last page is gone.
+        assert!(free <= node["min_mark"].as_u64().unwrap() + 2048, "{free}");
+    };
+    end("page_fault1", "linux-4.18", "128");
+    end("bulk", "linux-6.0", "64");
+    end("free_all", "linux-4.18", "256");
+}
+
+#[test]
+fn caches_that_hold_everything_end_by_work_and_say_so() {
+    let text = printed(&["-m", "skl-desktop", "-p", "linux-6.18", "-c", "4", "--quick"]);
+    assert!(text.contains("ended by work done: the CPU with the fewest held"), "{text}");
+}
+
+#[test]
+fn machines_that_cannot_be_are_refused_with_line_and_field() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundled = concat!(env!("CARGO_MANIFEST_DIR"), "/../machines/skl-2s.toml");
+    let bundled = std::fs::read_to_string(bundled).unwrap();
+    let with = |from: &str, to: &str| {
+        let line = bundled.lines().find(|line| line.trim_start().starts_with(from)).unwrap();
+        let path = folder.path().join("mine.toml");
+        std::fs::write(&path, bundled.replacen(line, to, 1)).unwrap();
+        path.to_string_lossy().into_owned()
+    };
+    let cores = "cores_per_socket = { value = 100, source = \"estimate: none\" }";
+    let path = with("cores_per_socket", cores);
+    refused(&["-m", &path, "-p", "linux-6.6"], "cores_per_socket: 200 cores in all, of which at");
+    let memory = "node_memory_mib = { value = [4096, 0], source = \"estimate: none\" }";
+    let path = with("node_memory_mib", memory);
+    refused(&["-m", &path, "-p", "linux-6.6"], "node_memory_mib");
+    let path = with("cores_per_socket", "cores_per_socket = { value = 0 }");
+    refused(&["-m", &path, "-p", "linux-6.6"], "mine.toml:");
+}

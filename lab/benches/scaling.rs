@@ -46,6 +46,7 @@ impl Row {
             think_ps: 1_000_000,
             unmapping: 300,
             holds: (5, self.holds),
+            faults: 32_768,
             seed: 1,
             lru_kernel: 418,
         };

@@ -37,6 +37,10 @@ pub struct Args {
     #[arg(short, long, value_parser = clap::value_parser!(u16).range(1..))]
     cpus: Option<u16>,
 
+    /// Memory of each node, MiB [default: as the machine has]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    memory_mib: Option<u64>,
+
     /// Time of a unit of work outside of what is modelled, ns [default: as the workload says]
     #[arg(long, value_name = "NS")]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
@@ -107,6 +111,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         seed: args.seed,
         quick: args.quick,
     })?;
+    let ready = match args.memory_mib {
+        Some(mib) => ready.with_memory(mib),
+        None => ready,
+    };
     let (results, _) = args.cells.pool(|pool| pool.run(std::slice::from_ref(&ready)))?;
     let result = match results {
         Ok(mut results) => results.swap_remove(0),
@@ -114,7 +122,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Err(stop) => return Err(stop.into()),
     };
     emit(&if args.json { as_json(&ready, &result)? } else { as_text(&ready, &result) })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(if result.out_of_memory.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn as_json(ready: &Ready, result: &CellResult) -> anyhow::Result<String> {
@@ -163,12 +171,36 @@ fn as_text(ready: &Ready, result: &CellResult) -> String {
         cell.parameters.iter().map(|(name, n)| format!(", {name}={n}")).collect::<String>(),
         result.simulated_ps / 1_000_000,
     );
+    if let Some(end) = &result.out_of_memory {
+        let (head, nodes) = (end.to_string(), end.nodes.len());
+        let (head, rest) = head.split_once(": ").unwrap_or((&head, ""));
+        text.push_str(&format!("{head}\n  {}\n", rest.replace("; ", "\n  ")));
+        text.push_str(&format!("nothing was measured; {nodes} node(s) as they were then\n"));
+        return text;
+    }
     text.push_str(&figures(cell, result));
+    text.push_str(&seen(result));
     text.push('\n');
     text.push_str(&locks(result));
     text.push('\n');
     text.push_str(&lines(result));
     text.push_str(&reuse(result));
+    text
+}
+
+/// Whether every CPU met zone locks often enough for waits and holds to say something.
+fn seen(result: &CellResult) -> String {
+    let Some(wanted) = result.holds_wanted.filter(|wanted| result.holds_least < *wanted) else {
+        return String::new();
+    };
+    let waited = result.zone_alloc.waited + result.zone_free.waited;
+    let least = result.holds_least;
+    let mut text = format!(
+        "ended by work done: the CPU with the fewest held a zone lock {least} times, not {wanted}\n"
+    );
+    if waited == 0 {
+        text.push_str("no contention: the caches of CPUs hold what the workload takes and gives\n");
+    }
     text
 }
 

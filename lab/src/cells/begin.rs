@@ -21,6 +21,8 @@ pub struct Begun {
     pub yard: Yard,
     /// One a CPU.
     pub processes: Vec<Process>,
+    /// Memory is too small for a steady state: all begin with nothing.
+    pub from_nothing: bool,
 }
 
 /// Lays out the memory of every node as it is after minutes of mapping and unmapping, with room for
@@ -59,14 +61,21 @@ pub fn steady(
         let more = cpus.div_ceil(sockets) as u64 * (PAGES as u64 + file_pages + 8192);
         floor.pages() + more + bytes / 4096 / 200 + 65536
     });
-    let yard = Yard::bare(machine, policy, reach.max().unwrap_or(0))?;
+    let reach = reach.max().unwrap_or(0);
+    if machine.node_memory_bytes.iter().any(|bytes| bytes / 4096 < reach) {
+        // Too little for a steady state: processes begin with nothing, in empty memory.
+        let yard = Yard::new(machine, policy, reach)?;
+        let processes = vec![Process::default(); cpus];
+        return Ok(Begun { yard, processes, from_nothing: true });
+    }
+    let yard = Yard::bare(machine, policy, reach)?;
     let mut processes: Vec<Process> = vec![Process::default(); cpus];
     for (node, floor) in floors.into_iter().enumerate() {
         let at = |page: u64| Pfn(yard.first(node).0 + page);
         for (order, page) in floor.free() {
             yard.allocator.seed_free(at(page), order, MigrateType::Movable);
         }
-        yard.allocator.add_memory(at(floor.pages()), yard.reachable() - floor.pages());
+        yard.allocator.add_memory(at(floor.pages()), yard.span(node) - floor.pages());
         for (cpu, pages) in on(node).zip(floor.held) {
             yard.world.set_up_as(cpu);
             for pfn in pages.iter().map(|&page| at(page)) {
@@ -76,7 +85,7 @@ pub fn steady(
             processes[cpu].1 = points[cpu].1;
         }
     }
-    Ok(Begun { yard, processes })
+    Ok(Begun { yard, processes, from_nothing: false })
 }
 
 /// Node of a CPU.

@@ -97,7 +97,7 @@ pub fn run(machine: &Machine, policy: Policy, config: &Config) -> Result<Outcome
         get.run(cpus, now, move |cpu| {
             for _ in 0..pages {
                 at.world.execute(think);
-                let pfn = at.allocator.alloc(&request).expect("memory was sized for this");
+                let pfn = at.take(&request);
                 at.world.write(at.world.layout.page(at.record(pfn)));
                 to.borrow_mut()[cpu].push(pfn);
             }

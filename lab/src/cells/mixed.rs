@@ -130,7 +130,7 @@ impl Process {
 
     fn fault_small(&mut self) -> usize {
         let world = &self.yard.world;
-        let pfn = self.yard.allocator.alloc(&Request::user(0)).expect("memory was sized for this");
+        let pfn = self.yard.take(&Request::user(0));
         let page = self.yard.record(pfn);
         world.contents(page as u64, self.yard.node_of(pfn), CLEAR_BYTES);
         world.write(world.layout.page(page));
@@ -288,7 +288,7 @@ fn start(yard: &Yard, lrus: &[Lru], config: &Config) -> Vec<Start> {
                 None => {
                     // Never beyond the next 2 MiB.
                     let turn = TURN.min(HUGE_PAGES - pages[cpu] % HUGE_PAGES);
-                    let page = || yard.allocator.alloc(&Request::user(0)).expect("sized for this");
+                    let page = || yard.take(&Request::user(0));
                     new.extend((0..turn).map(|_| (page(), 0)));
                 }
             }

@@ -147,7 +147,7 @@ fn iterate(yard: &Yard, think: u64) {
     // Others may have written what is only read here: the counters next to the overflowing ones.
     world.sync();
     world.execute(think);
-    let pfn = yard.allocator.alloc(&Request::atomic(0)).expect("one page a CPU");
+    let pfn = yard.take(&Request::atomic(0));
     let page = world.layout.page(yard.record(pfn));
     world.write(page);
     world.locked(page);

@@ -41,6 +41,9 @@ pub struct Config {
     pub unmapping: u64,
     /// Holds of zone locks by every CPU before measuring, and while measuring.
     pub holds: (u32, u32),
+    /// Faults of a CPU after which it is warm, and after which it was measured, if its cache is so
+    /// large that it hardly meets a zone lock.
+    pub faults: u64,
     /// Seed of the starting points.
     pub seed: u64,
     /// Whose LRU list it is, see [`KERNEL`](super::lru::KERNEL).
@@ -120,7 +123,7 @@ impl Process {
     fn fault(&mut self) {
         let world = &self.yard.world;
         world.spend(self.config.think_ps);
-        let pfn = self.yard.allocator.alloc(&Request::user(0)).expect("memory was sized for this");
+        let pfn = self.yard.take(&Request::user(0));
         let page = self.yard.record(pfn);
         self.file.copy_from(&self.yard, self.pages.len());
         world.contents(page as u64, self.yard.node_of(pfn), CLEAR_BYTES);
@@ -205,7 +208,7 @@ pub fn run_touching(
     let sockets = machine.topology.sockets as usize;
     let mut dice = Dice(config.seed);
     let file_pages = if touch == Touch::Clear { 0 } else { PAGES as u64 };
-    let Begun { yard, processes } =
+    let Begun { yard, processes, from_nothing } =
         begin::steady(machine, policy, config.cpus, config.unmapping, file_pages, &mut dice)?;
     let yard = Rc::new(yard);
     let lrus = Rc::new(Lru::of_nodes(&yard.world, sockets, yard.records(), config.lru_kernel));
@@ -213,6 +216,11 @@ pub fn run_touching(
     let files = FilePages::of_processes(&yard, config.cpus, touch);
     let clock = Rc::new(Clock::default());
     yard.control.arm(config.cpus, config.holds.0, config.holds.1);
+    yard.control.bound(config.faults);
+    if from_nothing {
+        // Whether it fits shows once every process has mapped everything.
+        yard.control.warm_by_work(PAGES as u64);
+    }
     let mut jobs: Vec<Job> = Vec::new();
     for (cpu, ((pages, is_unmapping), file)) in processes.into_iter().zip(files).enumerate() {
         let process = Process {

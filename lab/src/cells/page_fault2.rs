@@ -33,6 +33,7 @@ mod tests {
             think_ps: 1_000_000,
             unmapping: 300,
             holds: (3, 10),
+            faults: 32768,
             seed: 1,
             lru_kernel: 418,
         };

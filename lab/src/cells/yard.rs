@@ -1,12 +1,13 @@
 //! A modelled machine with an allocator on it, ready to run a workload.
 
 use std::cell::{Cell, RefCell};
+use std::panic::resume_unwind;
 use std::rc::Rc;
 
 use pageyard::policy::{LockLine, NumaStat, PcpLock};
 use pageyard::{
-    Allocator, Event, Geometry, GeometryError, NODES_MAX, NodeDesc, NodeId, Pfn, Policy, Tuning,
-    ZoneDesc, ZoneKind,
+    Allocator, Event, Geometry, GeometryError, NODES_MAX, NodeDesc, NodeId, Pfn, Policy, Request,
+    Tuning, ZoneDesc, ZoneId, ZoneItem, ZoneKind,
 };
 use pageyard_sim::costs::Costs;
 use pageyard_sim::layout::{Era, Layout, NumaLines};
@@ -14,6 +15,7 @@ use pageyard_sim::machine::Machine;
 use pageyard_sim::platform::Sim;
 use pageyard_sim::stats::Stats;
 use pageyard_sim::world::World;
+use serde::{Deserialize, Serialize};
 
 /// First page frame of node 0; nodes follow one another.
 const FIRST_PFN: u64 = 1 << 20;
@@ -28,8 +30,10 @@ pub struct Yard {
     pub world: Rc<World>,
     /// The allocator on it.
     pub allocator: Rc<Allocator<Sim>>,
-    /// Pages of each node that records exist for.
+    /// Pages of a node that records exist for, the most of any.
     reachable: u64,
+    /// The same of each.
+    spans: Vec<u64>,
     /// Node of each CPU.
     pub cpu_nodes: Vec<NodeId>,
     /// Measuring.
@@ -45,7 +49,7 @@ impl Yard {
     pub fn new(machine: &Machine, policy: Policy, pages: u64) -> Result<Yard, GeometryError> {
         let yard = Yard::bare(machine, policy, pages)?;
         for node in 0..yard.world.costs.sockets {
-            yard.allocator.add_memory(yard.first(node), yard.reachable);
+            yard.allocator.add_memory(yard.first(node), yard.span(node));
         }
         Ok(yard)
     }
@@ -60,7 +64,13 @@ impl Yard {
         let cpu_nodes: Vec<NodeId> = (0..costs.cpus())
             .map(|cpu| NodeId(costs.socket_of(costs.core_of(cpu)) as u8))
             .collect();
-        let reachable = pages.next_multiple_of(1 << 10);
+        let memory = |node: u32| machine.node_memory_bytes[node as usize] / 4096;
+        let wanted = pages.next_multiple_of(1 << 10);
+        // Where a node is too small, its CPUs take from the others: these must reach further.
+        let is_short = (0..sockets as u32).any(|node| memory(node) < wanted);
+        let wanted = if is_short { wanted * sockets as u64 } else { wanted };
+        let spans: Vec<u64> = (0..sockets as u32).map(|node| wanted.min(memory(node))).collect();
+        let reachable = spans.iter().copied().max().unwrap_or(0);
         let nodes: Vec<NodeDesc> =
             (0..sockets as u32).map(|node| node_of(machine, node, &cpu_nodes)).collect();
         let zones: Vec<ZoneDesc> = (0..sockets as u64)
@@ -68,8 +78,8 @@ impl Yard {
                 node: NodeId(node as u8),
                 kind: ZoneKind::Normal,
                 start: Pfn(FIRST_PFN + node * NODE_PFNS),
-                spanned_pages: reachable,
-                managed_pages: machine.node_memory_bytes[node as usize] / 4096,
+                spanned_pages: spans[node as usize],
+                managed_pages: memory(node as u32),
             })
             .collect();
         let geometry = Geometry {
@@ -83,10 +93,10 @@ impl Yard {
         let layout = Layout::new(&geometry, era_of(&policy), EXTRA_LINES);
         let world = World::new(costs, layout);
         let allocator = Allocator::new(Sim::new(Rc::clone(&world)), &geometry, policy)?;
-        let control = Control::new(cpu_nodes.len());
+        let control = Control::new(&world, cpu_nodes.len());
         let listener = Rc::clone(&control);
         allocator.platform().listen(Box::new(move |world, event| listener.on_event(world, event)));
-        Ok(Yard { world, allocator: Rc::new(allocator), reachable, cpu_nodes, control })
+        Ok(Yard { world, allocator: Rc::new(allocator), reachable, spans, cpu_nodes, control })
     }
 
     /// First page of a node.
@@ -95,10 +105,31 @@ impl Yard {
         Pfn(FIRST_PFN + node as u64 * NODE_PFNS)
     }
 
-    /// Pages of each node that records exist for.
+    /// Pages of a node that records exist for.
     #[must_use]
-    pub fn reachable(&self) -> u64 {
-        self.reachable
+    pub fn span(&self, node: usize) -> u64 {
+        self.spans[node]
+    }
+
+    /// Takes pages. If there are none, the cell ends here: it unwinds with [`OutOfMemory`], which
+    /// whoever runs cells makes its result.
+    #[must_use]
+    pub fn take(&self, request: &Request) -> Pfn {
+        let taken = self.allocator.alloc(request);
+        // No panic: nothing is wrong with the program, and nothing is to be printed.
+        taken.unwrap_or_else(|_| resume_unwind(Box::new(self.out_of_memory(request.order))))
+    }
+
+    fn out_of_memory(&self, order: u8) -> OutOfMemory {
+        let node = |node: usize| {
+            let zone = ZoneId(node as u8);
+            let free = self.allocator.zone_count(zone, ZoneItem::FreePages).max(0) as u64;
+            let (pages, marks) = (self.spans[node], self.allocator.marks(zone));
+            NodeState { pages, free, min_mark: u64::from(marks.min) }
+        };
+        let nodes: Vec<NodeState> = (0..self.spans.len()).map(node).collect();
+        let taken = nodes.iter().map(|node| node.pages.saturating_sub(node.free)).sum();
+        OutOfMemory { cpu: self.world.cpu(), at_ps: self.world.now(), order, taken, nodes }
     }
 
     /// Record of a page, over all nodes.
@@ -129,7 +160,47 @@ fn min_free_kbytes(machine: &Machine) -> u64 {
     let memory_kbytes: u64 = machine.node_memory_bytes.iter().map(|bytes| bytes / 1024).sum();
     let by_size = (memory_kbytes * 16).isqrt().clamp(128, 262_144);
     let zones = machine.node_memory_bytes.len() as u64 + 2;
-    by_size.max(PAGEBLOCK_KBYTES * 11 * zones)
+    // Never more than 5 % of memory.
+    by_size.max((PAGEBLOCK_KBYTES * 11 * zones).min(memory_kbytes / 20))
+}
+
+/// A node when memory ran out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeState {
+    /// Pages that it has, as far as the workload reaches them.
+    pub pages: u64,
+    /// Of them free, in no CPU's cache.
+    pub free: u64,
+    /// Free pages that ordinary requests leave.
+    pub min_mark: u64,
+}
+
+/// The end of a cell whose workload takes more than there is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error(
+    "out of memory on CPU {cpu} after {} us, {taken} pages taken or cached, asking for order \
+     {order}: {}",
+    at_ps / 1_000_000, described(nodes)
+)]
+pub struct OutOfMemory {
+    /// CPU that asked.
+    pub cpu: usize,
+    /// Its time, picoseconds; 0 while processes are set up.
+    pub at_ps: u64,
+    /// What it asked for.
+    pub order: u8,
+    /// Pages that are not free.
+    pub taken: u64,
+    /// Every node.
+    pub nodes: Vec<NodeState>,
+}
+
+fn described(nodes: &[NodeState]) -> String {
+    let one = |(at, node): (usize, &NodeState)| {
+        let NodeState { pages, free, min_mark } = node;
+        format!("node {at} has {free} of {pages} pages free, min mark {min_mark}")
+    };
+    nodes.iter().enumerate().map(one).collect::<Vec<_>>().join("; ")
 }
 
 fn node_of(machine: &Machine, node: u32, cpu_nodes: &[NodeId]) -> NodeDesc {
@@ -156,34 +227,55 @@ fn era_of(policy: &Policy) -> Era {
 }
 
 /// When to measure: from the moment every CPU has held zone locks often enough to be warm, until
-/// every CPU has held them often enough again.
+/// every CPU has held them often enough again. Caches may be so large that this never comes: a CPU
+/// that has done so much work is as good.
 pub struct Control {
-    holds: RefCell<Vec<u32>>,
+    world: Rc<World>,
+    /// What each CPU did in this stretch.
+    done: RefCell<Vec<Done>>,
     /// CPUs that take part.
     cpus: Cell<usize>,
     ready: Cell<usize>,
-    goal: Cell<u32>,
+    goal: Cell<Goal>,
+    measure: Cell<Goal>,
     measuring: Cell<bool>,
     is_over: Cell<bool>,
     from_ps: Cell<u64>,
     result: RefCell<Option<(u64, Stats)>>,
     work: Cell<u64>,
-    measure_holds: Cell<u32>,
 }
 
+#[derive(Clone, Copy, Default)]
+struct Done {
+    holds: u32,
+    work: u64,
+    is_ready: bool,
+}
+
+/// What each CPU has to do in a stretch: either.
+#[derive(Clone, Copy)]
+struct Goal {
+    holds: u32,
+    work: u64,
+}
+
+/// Nothing is counted before it is armed.
+const NEVER: Goal = Goal { holds: u32::MAX, work: u64::MAX };
+
 impl Control {
-    fn new(cpus: usize) -> Rc<Control> {
+    fn new(world: &Rc<World>, cpus: usize) -> Rc<Control> {
         Rc::new(Control {
-            holds: RefCell::new(vec![0; cpus]),
+            world: Rc::clone(world),
+            done: RefCell::new(vec![Done::default(); cpus]),
             cpus: Cell::new(cpus),
             ready: Cell::new(0),
-            goal: Cell::new(u32::MAX),
+            goal: Cell::new(NEVER),
+            measure: Cell::new(NEVER),
             measuring: Cell::new(false),
             is_over: Cell::new(false),
             from_ps: Cell::new(0),
             result: RefCell::new(None),
             work: Cell::new(0),
-            measure_holds: Cell::new(0),
         })
     }
 
@@ -191,8 +283,19 @@ impl Control {
     /// to measure.
     pub fn arm(&self, cpus: usize, warm: u32, measure: u32) {
         self.cpus.set(cpus);
-        self.goal.set(warm);
-        self.measure_holds.set(measure);
+        self.goal.set(Goal { holds: warm, ..NEVER });
+        self.measure.set(Goal { holds: measure, ..NEVER });
+    }
+
+    /// Lets each of both stretches end for a CPU after so much work too.
+    pub fn bound(&self, work: u64) {
+        self.goal.set(Goal { work, ..self.goal.get() });
+        self.measure.set(Goal { work, ..self.measure.get() });
+    }
+
+    /// Lets every CPU warm up by so much work, however many locks it holds meanwhile.
+    pub fn warm_by_work(&self, work: u64) {
+        self.goal.set(Goal { work, ..NEVER });
     }
 
     /// True once every CPU was measured: the workload ends.
@@ -209,7 +312,11 @@ impl Control {
 
     /// One unit of the workload's score was done; after the end it is not counted.
     pub fn score(&self) {
-        self.work.set(self.work.get() + u64::from(!self.is_over()));
+        if self.is_over() {
+            return;
+        }
+        self.work.set(self.work.get() + 1);
+        self.count(|done| done.work += 1);
     }
 
     fn on_event(&self, world: &World, event: Event) {
@@ -220,43 +327,60 @@ impl Control {
                 | Event::Direct { .. }
                 | Event::DirectFree { .. }
         );
-        if !is_hold || !world.is_charging() || self.is_over.get() {
-            return;
-        }
-        let holds = {
-            let holds = &mut self.holds.borrow_mut()[world.cpu()];
-            *holds += 1;
-            *holds
-        };
-        if holds == self.goal.get() {
-            self.ready.set(self.ready.get() + 1);
-            if self.ready.get() == self.cpus.get() {
-                self.next(world);
-            }
+        if is_hold && world.is_charging() && !self.is_over() {
+            self.count(|done| done.holds += 1);
         }
     }
 
-    fn next(&self, world: &World) {
+    fn count(&self, count: impl Fn(&mut Done)) {
+        let goal = self.goal.get();
+        {
+            let done = &mut self.done.borrow_mut()[self.world.cpu()];
+            count(done);
+            if done.is_ready || (done.holds < goal.holds && done.work < goal.work) {
+                return;
+            }
+            done.is_ready = true;
+        }
+        self.ready.set(self.ready.get() + 1);
+        if self.ready.get() == self.cpus.get() {
+            self.next();
+        }
+    }
+
+    fn next(&self) {
         if self.measuring.get() {
-            let elapsed = world.now() - self.from_ps.get();
-            *self.result.borrow_mut() = Some((elapsed, world.stats()));
-            self.is_over.set(true);
+            self.finish();
             return;
         }
         self.measuring.set(true);
-        self.from_ps.set(world.now());
+        self.from_ps.set(self.world.now());
         self.work.set(0);
         self.ready.set(0);
-        self.holds.borrow_mut().fill(0);
-        self.goal.set(self.measure_holds.get());
-        world.reset_stats();
+        self.done.borrow_mut().fill(Done::default());
+        self.goal.set(self.measure.get());
+        self.world.reset_stats();
+    }
+
+    /// Ends it now: everything was measured, or a CPU has nothing left to do. What was counted so
+    /// far is the result, of the warm-up if there was no more.
+    pub fn finish(&self) {
+        if !self.is_over() {
+            let elapsed = self.world.now() - self.from_ps.get();
+            *self.result.borrow_mut() = Some((elapsed, self.world.stats()));
+            self.is_over.set(true);
+        }
     }
 
     /// What was measured: elapsed picoseconds, score, and what the machine counted.
     #[must_use]
     pub fn measured(&self) -> Option<Measured> {
         let (elapsed_ps, stats) = self.result.borrow().clone()?;
-        Some(Measured { elapsed_ps, work: self.work.get(), stats, cpus: self.cpus.get() })
+        let (work, cpus) = (self.work.get(), self.cpus.get());
+        let holds = self.done.borrow().iter().take(cpus).map(|done| done.holds).min();
+        let holds_least = holds.unwrap_or(0);
+        let holds_wanted = self.measure.get().holds;
+        Some(Measured { elapsed_ps, work, stats, cpus, holds_least, holds_wanted })
     }
 }
 
@@ -271,6 +395,10 @@ pub struct Measured {
     pub stats: Stats,
     /// CPUs that took part.
     pub cpus: usize,
+    /// Holds of zone locks by the CPU with the fewest.
+    pub holds_least: u32,
+    /// Holds that every CPU should have seen.
+    pub holds_wanted: u32,
 }
 
 impl Measured {

@@ -18,6 +18,9 @@ use crate::named::{NamedPolicy, PolicyError};
 /// Version of the model: the hash of the sources of allocator, machine and workloads.
 pub const MODEL: &str = env!("PAGEYARD_MODEL");
 
+/// Cores that can be modelled at the most: the directory keeps a bit for each.
+const CORES_MAX: u64 = 128;
+
 /// What to run, by name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cell {
@@ -117,6 +120,18 @@ pub enum CellError {
         /// What it may be.
         range: RangeInclusive<u64>,
     },
+    /// More cores than can be modelled.
+    #[error(
+        "{machine}: topology.cores_per_socket: {cores} cores in all, of which at most {} can be \
+         modelled",
+        CORES_MAX
+    )]
+    Cores {
+        /// The machine.
+        machine: String,
+        /// Its cores.
+        cores: u64,
+    },
     /// More CPUs than there are.
     #[error("{machine} has {has} CPUs, not {wanted}; take 1 to {has}")]
     Cpus {
@@ -172,6 +187,10 @@ impl Ready {
     pub fn of(cell: &Cell) -> Result<Ready, CellError> {
         let machine = Arc::new(Machine::named(&cell.machine)?);
         let policy = NamedPolicy::parse(&cell.policy)?.policy;
+        let cores = u64::from(machine.topology.sockets * machine.topology.cores_per_socket);
+        if cores > CORES_MAX {
+            return Err(CellError::Cores { machine: machine.name.clone(), cores });
+        }
         let has = machine.cpus();
         let mut cell = cell.clone();
         let given = cell.parameters.keys().cloned().collect();
@@ -211,6 +230,29 @@ impl Ready {
         }
         self.cell.quick = quick;
         self
+    }
+
+    /// The same cell on a machine whose nodes have so much memory each, MiB.
+    #[must_use]
+    pub fn with_memory(mut self, mib: u64) -> Ready {
+        Arc::make_mut(&mut self.machine).node_memory_bytes.fill(mib << 20);
+        self
+    }
+
+    /// The result of this cell, or why it has no figures.
+    ///
+    /// # Errors
+    /// The workload took more memory than there is.
+    pub fn measured(&self, result: CellResult) -> Result<CellResult, CellError> {
+        match result.out_of_memory {
+            None => Ok(result),
+            Some(end) => Err(CellError::Ended {
+                machine: self.cell.machine.clone(),
+                policy: self.cell.policy.clone(),
+                cpus: self.cell.cpus,
+                message: end.to_string(),
+            }),
+        }
     }
 
     /// The machine.

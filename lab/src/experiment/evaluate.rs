@@ -162,7 +162,9 @@ impl Group {
                 ready
             }));
         }
-        let results = pool.run(&cells)?;
+        let results = pool.run(&cells)?.into_iter().zip(&cells);
+        let results = results.map(|(result, ready)| ready.measured(result));
+        let results = results.collect::<Result<Vec<_>, _>>()?;
         for (&at, results) in wanted.iter().zip(results.chunks(seeds.len())) {
             self.results[at] = Some(results.to_vec());
         }

@@ -163,6 +163,7 @@ pub fn search(pool: &Pool<'_>, ready: &Ready, fit: &FitPlan) -> Result<Fitted, S
         let mut ready = ready.clone();
         ready.cell.think_ps = think_ps;
         let result = pool.run(std::slice::from_ref(&ready))?.swap_remove(0);
+        let result = ready.measured(result)?;
         let modelled = target.modelled(&result);
         let away = modelled.abs_diff(target.published());
         let fitted = target.fitted(think_ps, result);

@@ -6,7 +6,7 @@ use pageyard::platform::Site;
 use pageyard_sim::stats::{LockAt, LockTime, Stats};
 use serde::{Deserialize, Serialize};
 
-use crate::cells::yard::Measured;
+use crate::cells::yard::{Measured, OutOfMemory};
 
 /// Time at one group of locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +60,13 @@ pub struct CellResult {
     pub locks: Vec<LockFigures>,
     /// Lines by structure and source.
     pub lines: Vec<LineFigures>,
+    /// Holds of zone locks that every CPU should have seen; none where they are not waited for.
+    pub holds_wanted: Option<u64>,
+    /// Holds by the CPU with the fewest. Less than wanted: it ended by work done, as the caches
+    /// of CPUs hold too much.
+    pub holds_least: u64,
+    /// The end of a workload that takes more than there is: nothing was measured.
+    pub out_of_memory: Option<OutOfMemory>,
     /// Figures that only this workload has, by name: thousandths of their unit.
     pub own: BTreeMap<String, u64>,
 }
@@ -115,7 +122,12 @@ impl CellResult {
     #[must_use]
     pub fn of_measured(measured: &Measured) -> CellResult {
         let result = CellResult::of(&measured.stats, measured.elapsed_ps, measured.cpus);
-        CellResult { score_per_s: measured.per_second(), ..result }
+        CellResult {
+            score_per_s: measured.per_second(),
+            holds_wanted: Some(u64::from(measured.holds_wanted)),
+            holds_least: u64::from(measured.holds_least),
+            ..result
+        }
     }
 
     /// What the machine counted while so many CPUs ran for a time. The score is left at 0.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::cell::{self, CellError, Ready};
 use super::outcome::CellResult;
 use super::store::Store;
+use crate::cells::yard::OutOfMemory;
 
 /// How often a waiting worker looks whether it was asked to end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -228,11 +229,17 @@ impl Drop for Closer<'_, '_> {
     }
 }
 
-/// Runs a cell. A workload that finds no memory panics in its coroutine: that is a result of the
-/// cell, not the end of the run.
+/// Runs a cell. A workload that finds no memory unwinds with [`OutOfMemory`]: that is its result.
+/// One that panics has none, which ends nothing but this cell.
 fn compute(ready: &Ready) -> Result<CellResult, CellError> {
     let run = catch_unwind(AssertUnwindSafe(|| cell::run(ready)));
     run.unwrap_or_else(|panic| {
+        let panic = match panic.downcast::<OutOfMemory>() {
+            Ok(end) => {
+                return Ok(CellResult { out_of_memory: Some(*end), ..CellResult::default() });
+            }
+            Err(panic) => panic,
+        };
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
         Err(CellError::Ended {

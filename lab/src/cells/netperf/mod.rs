@@ -128,6 +128,8 @@ impl Meter {
                     work: self.sent.get(),
                     stats: world.stats(),
                     cpus: 2 * self.config.pairs,
+                    holds_least: 0,
+                    holds_wanted: 0,
                 });
                 return;
             }

@@ -175,7 +175,7 @@ impl Side {
 
     fn take(&self, request: Request) -> Rc<Block> {
         let yard = &self.meter.yard;
-        let pfn = yard.allocator.alloc(&request).expect("memory was sized for this");
+        let pfn = yard.take(&request);
         self.meter.taken(pfn.0);
         let (record, home) = (yard.record(pfn), yard.node_of(pfn));
         let order = request.order;

@@ -19,6 +19,9 @@ const HOLDS_FIRST: (u32, u32) = (5, 10);
 const HOLDS: (u32, u32) = (10, 30);
 /// The same for `--quick`.
 const HOLDS_QUICK: (u32, u32) = (5, 12);
+/// Faults of each CPU that are enough at the least if caches are so large that zone locks are
+/// hardly met: a quarter of a process's cycle.
+const FAULTS_LEAST: u64 = 8192;
 /// Pages that pass a zone lock while one process maps and unmaps everything, and some.
 const CYCLE_PAGES: u32 = 70_000;
 
@@ -60,10 +63,12 @@ pub const OF_FILE: Adapter = Adapter {
 
 fn run(ready: &Ready, touch: Touch) -> Result<CellResult, CellError> {
     let cell = &ready.cell;
-    let pass = |unmapping, holds| {
+    let pass = |unmapping, holds: (u32, u32)| {
         let (cpus, think_ps, seed) = (cell.cpus, cell.think_ps, cell.seed);
         let lru_kernel = ready.parameter("lru-kernel");
-        let config = Config { cpus, think_ps, unmapping, holds, seed, lru_kernel };
+        // Far more than so many holds take, unless caches hold everything.
+        let faults = FAULTS_LEAST.max(4 * u64::from(holds.1) * u64::from(ready.batch_pages()));
+        let config = Config { cpus, think_ps, unmapping, holds, faults, seed, lru_kernel };
         let outcome = run_touching(ready.machine(), ready.policy(), &config, touch);
         outcome.map_err(|error| unbuilt(ready, &error))
     };
