@@ -304,8 +304,8 @@ impl World {
         cpu.window.wait_until(done.max(now + latency));
     }
 
-    /// Branches on whether a page, which was just loaded, begins a free block. Guessed right, the CPU
-    /// runs on; guessed wrong, it begins again when the load is here.
+    /// Branches on whether a page, which was just loaded, begins a free block. Guessed right, the
+    /// CPU runs on; guessed wrong, it begins again when the load is here.
     pub fn branch(&self, page: usize, is_free: bool) {
         if !self.is_charging.get() {
             return;
