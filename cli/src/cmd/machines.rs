@@ -3,6 +3,7 @@
 
 mod check;
 mod new;
+mod sensitivity;
 mod show;
 
 use std::process::ExitCode;
@@ -59,6 +60,15 @@ Examples:
         #[arg(long)]
         strict: bool,
     },
+    /// What comes out with each uncertain figure at the ends of its range
+    #[command(after_help = "\
+Every figure of a machine file has a range. This runs one workload as the file has
+them, and again with each figure at its low and its high end: which figures matter.
+
+Examples:
+  pageyard machines sensitivity skl-4s --policy linux-4.18 --quick
+  pageyard machines sensitivity icx-5320 --workload bulk --policy linux-6.0 --json")]
+    Sensitivity(sensitivity::Args),
     /// Measure this host and write its machine file
     #[command(after_help = "\
 Measures for about half a minute; other work on the host widens the ranges. What
@@ -78,6 +88,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             "a machine file is TOML; for JSON, write it with -o FILE and show FILE with --json"
         ),
         (What::New(args), false) => return new::run(&args),
+        (What::Sensitivity(args), json) => return sensitivity::run(args, json),
         (What::List, false) => list()?,
         (What::List, true) => pretty(&list_json()?)?,
         (What::Show { machine }, json) => {

@@ -14,6 +14,7 @@ pub mod load;
 pub mod outcome;
 pub mod pool;
 pub mod published;
+pub mod sensitivity;
 pub mod spec;
 pub mod store;
 pub mod text;

@@ -11,6 +11,7 @@ use super::builtin::BUILTIN;
 use super::check::check;
 use super::figure::Decimal;
 use super::spec::Spec;
+use super::vary;
 
 /// Largest machine file, bytes: ten times the largest bundled one.
 pub const FILE_BYTES_MAX: u64 = 256 << 10;
@@ -29,6 +30,16 @@ pub enum MachineError {
         name: String,
         /// The name that may have been meant.
         nearest: Option<String>,
+    },
+    /// A change of a machine's figure that cannot be made.
+    #[error("{machine}: cannot change {change}: {why}")]
+    Change {
+        /// The machine.
+        machine: String,
+        /// What was asked for.
+        change: String,
+        /// Why not.
+        why: String,
     },
     /// The file cannot be read.
     #[error("{}: cannot be read", path.display())]
@@ -229,11 +240,17 @@ pub fn names() -> Vec<&'static str> {
     BUILTIN.iter().map(|(name, _)| *name).collect()
 }
 
-/// The machine file of a bundled name, or of a path that ends in `.toml` or has a `/`.
+/// The machine file of a bundled name, or of a path that ends in `.toml` or has a `/`; either with
+/// changes behind a colon ([`vary`]).
 ///
 /// # Errors
 /// See [`MachineError`].
 pub fn find(name: &str) -> Result<Spec, MachineError> {
+    if let (base, Some(changes)) = vary::split(name) {
+        let mut spec = find(base)?;
+        vary::vary(&mut spec, changes)?;
+        return Ok(spec);
+    }
     if let Some((_, text)) = BUILTIN.iter().find(|(builtin, _)| *builtin == name) {
         return parse(text, &format!("{name} (bundled)"));
     }

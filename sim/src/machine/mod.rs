@@ -10,6 +10,7 @@ pub mod spec;
 #[cfg(test)]
 mod tests;
 pub mod topology;
+pub mod vary;
 
 use std::path::Path;
 
