@@ -31,7 +31,8 @@ pub struct Args {
     cpus: Option<u16>,
 
     /// Time of a unit of work outside of what is modelled, ns [default: as the workload says]
-    #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
+    #[arg(long, value_name = "NS")]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     think_ns: Option<u64>,
 
     /// Measure shorter stretches
@@ -91,7 +92,8 @@ fn waits(result: &CellResult) -> (u64, u64) {
 fn text(cell: &Cell, found: &Sensitivity) -> String {
     let (zone, lru) = waits(&found.base);
     let mut text = format!(
-        "{} on {}, {}: {} {}s a second, waiting {zone} % zone, {lru} % LRU\n\n{:<38}{:>8}   {:<24}{:<24}\n",
+        "{} on {}, {}: {} {}s a second, waiting {zone} % zone, {lru} % LRU\n\n\
+         {:<38}{:>8}   {:<24}{:<24}\n",
         cell.workload.name,
         cell.machine,
         cell.policy,
