@@ -66,6 +66,8 @@ pub struct Tags {
     shape: Shape,
     /// Line + 1 by set, most recently used first; 0 is empty.
     ways: Vec<u64>,
+    /// Sets less one where they are a power of two: dividing takes long.
+    mask: Option<u64>,
     duel: Option<Duel>,
 }
 
@@ -73,7 +75,8 @@ impl Tags {
     /// An empty cache.
     #[must_use]
     pub fn new(shape: Shape) -> Tags {
-        Tags { shape, ways: vec![0; shape.sets * shape.ways], duel: None }
+        let mask = shape.sets.is_power_of_two().then(|| shape.sets as u64 - 1);
+        Tags { shape, ways: vec![0; shape.sets * shape.ways], mask, duel: None }
     }
 
     /// An empty cache that adapts.
@@ -82,16 +85,21 @@ impl Tags {
         Tags { duel: Some(Duel::default()), ..Tags::new(shape) }
     }
 
+    /// Set of a line.
+    fn index(&self, line: u64) -> usize {
+        self.mask.map_or_else(|| line % self.shape.sets as u64, |mask| line & mask) as usize
+    }
+
     fn set(&mut self, line: u64) -> &mut [u64] {
-        let set = (line % self.shape.sets as u64) as usize;
+        let set = self.index(line);
         &mut self.ways[set * self.shape.ways..][..self.shape.ways]
     }
 
     /// True if the line is here; it is then the most recently used.
     pub fn touch(&mut self, line: u64) -> bool {
-        let is_here = self.bring_up(line);
+        let (is_here, set) = (self.bring_up(line), self.index(line));
         if let Some(duel) = self.duel.as_mut().filter(|_| !is_here) {
-            duel.missed((line % self.shape.sets as u64) as usize);
+            duel.missed(set);
         }
         is_here
     }
@@ -113,7 +121,7 @@ impl Tags {
     /// True if the line is here; nothing changes.
     #[must_use]
     pub fn has(&self, line: u64) -> bool {
-        let set = (line % self.shape.sets as u64) as usize;
+        let set = self.index(line);
         self.ways[set * self.shape.ways..][..self.shape.ways].contains(&(line + 1))
     }
 
@@ -135,7 +143,7 @@ impl Tags {
         if is_here {
             return None;
         }
-        let at = (line % self.shape.sets as u64) as usize;
+        let at = self.index(line);
         let is_last = self.duel.as_mut().is_some_and(|duel| duel.is_last(at));
         let set = self.set(line);
         let last = set.len() - 1;

@@ -1,7 +1,7 @@
 //! Cells: one workload on one modelled machine under one policy.
 //!
 //! [`yard`] builds the machine with its allocator, [`lru`] is what the kernel does with a page
-//! beside allocating it. [`page_fault1`], [`page_fault2`] (which copies pages of a [`file`]),
+//! beside allocating it. [`page_fault1`], [`page_fault2`] (which copies pages of a [`mod@file`]),
 //! [`page_bench`], [`bulk`], [`free_all`] and [`netperf`] are workloads; [`mixed`] sets small
 //! faults beside huge ones; [`recording`] runs what a [`program`] says was recorded.
 

@@ -1,7 +1,7 @@
 //! What a workload tells of itself: its name, its parameters, its figures, and how a cell runs it.
 //!
 //! A new workload is a cell (`crate::cells`), an [`Adapter`] beside the others, and a line in
-//! [`ALL`](super::workloads::ALL). Command line, experiments, store and reports know no more of it.
+//! `workloads::ALL`. Command line, experiments, store and reports know no more of it.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -1,7 +1,7 @@
 //! netperf on localhost: UDP_STREAM, TCP_STREAM and SCTP_STREAM_MANY. A sender takes pages, fills
 //! them, and a receiver on another core of the socket copies them out and frees them there.
 //!
-//! [`socket`] is what lies between the two, [`path`] how each protocol takes, fills and gives back
+//! `socket` is what lies between the two, `path` how each protocol takes, fills and gives back
 //! pages. Everything else that a message costs (system calls, headers, the way through the stack,
 //! waking the receiver) is one number, the think time.
 
