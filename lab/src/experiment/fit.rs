@@ -13,7 +13,7 @@ use super::workload::Unit;
 /// Cells that a search takes at the most.
 const CELLS_MAX: usize = 8;
 /// The same for `--quick`.
-const CELLS_MAX_QUICK: usize = 5;
+const CELLS_MAX_QUICK: usize = 4;
 /// A score this near to the published one is taken, 1/10000.
 const NEAR: u64 = 50;
 
