@@ -4,7 +4,7 @@
 //! Node order of Linux 4.14 on: itself, then each time the unused node with the least
 //! distance, a little further if its number is lower or it has CPUs, ties spread by load.
 
-use crate::geometry::{NodeDesc, Shape};
+use crate::geometry::{Geometry, GeometryError, NodeDesc, Shape};
 use crate::types::{NODES_MAX, NodeId, ZONES_MAX, ZoneId, ZoneKind};
 
 /// The fallback list of every node.
@@ -48,6 +48,19 @@ impl Zonelists {
     }
 }
 
+impl Geometry<'_> {
+    /// The zone that requests of CPUs on a node are served from first: of the node itself or, where
+    /// it has no memory, of the nearest that has. `None` if no node has memory.
+    ///
+    /// # Errors
+    /// No allocator can be built over this.
+    pub fn nearest_zone(&self, node: NodeId) -> Result<Option<ZoneId>, GeometryError> {
+        let shape = Shape::of(self)?;
+        let lists = Zonelists::of(&shape, self.nodes);
+        Ok(lists.of_node(node).first().copied())
+    }
+}
+
 fn nearest(
     local: usize,
     nodes: &[NodeDesc],
@@ -82,7 +95,7 @@ fn push_zones(shape: &Shape, node: usize, into: &mut [ZoneId], mut filled: usize
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::geometry::{Geometry, Tuning, ZoneDesc};
+    use crate::geometry::{Tuning, ZoneDesc};
     use crate::types::Pfn;
 
     fn order(distances: &[&[u8]]) -> [[u8; 4]; 4] {
@@ -153,6 +166,7 @@ mod tests {
         let lists = Zonelists::of(&shape, &nodes);
         assert_eq!(lists.of_node(NodeId(0)), [ZoneId(0)]);
         assert_eq!(lists.of_node(NodeId(1)), [ZoneId(0)]);
+        assert_eq!(geometry.nearest_zone(NodeId(1)), Ok(Some(ZoneId(0))));
     }
 
     #[test]

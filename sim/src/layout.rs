@@ -6,7 +6,7 @@
 //! structures (include/linux/mmzone.h), not those of our tables.
 
 use pageyard::platform::{Field, TableId};
-use pageyard::{Geometry, ORDERS_MAX, TYPES, ZoneItem};
+use pageyard::{Geometry, NodeId, ORDERS_MAX, TYPES, ZoneItem};
 
 use crate::memory::Line;
 
@@ -173,6 +173,17 @@ impl Layout {
         }
     }
 
+    /// Puts what belongs to a node without memory where that memory is found; `homes` has a node
+    /// for each.
+    #[must_use]
+    pub fn homes(mut self, homes: &[NodeId]) -> Layout {
+        let move_home =
+            |node: &mut u8| *node = homes.get(usize::from(*node)).map_or(*node, |h| h.0);
+        self.zone_nodes.iter_mut().for_each(move_home);
+        self.cpu_nodes.iter_mut().for_each(move_home);
+        self
+    }
+
     /// What differs by era.
     #[must_use]
     pub fn era(&self) -> Era {
@@ -312,7 +323,7 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pageyard::{EventItem, NodeDesc, NodeId, Pfn, Tuning, ZoneDesc, ZoneKind};
+    use pageyard::{EventItem, NodeDesc, Pfn, Tuning, ZoneDesc, ZoneKind};
 
     fn layout(numa_lines: NumaLines) -> Layout {
         let node = NodeDesc { distance: [10; pageyard::NODES_MAX], cpus: 1 };

@@ -7,6 +7,7 @@ use pageyard::{GeometryError, MigrateType, Pfn, Policy};
 use pageyard_sim::machine::Machine;
 
 use super::dice::Dice;
+use super::homes;
 use super::lru::{Lru, PAGEVEC};
 use super::page_fault1::PAGES;
 use super::steady::{Floor, Mould, Tile};
@@ -44,7 +45,9 @@ pub fn steady(
         (dice.below(PAGES as u64) as usize, is_unmapping)
     };
     let points: Vec<(usize, bool)> = (0..cpus).map(|_| point()).collect();
-    let on = |node: usize| (0..cpus).filter(move |&cpu| node_of(machine, cpu) == node);
+    let homes = &homes::of(machine)?;
+    let home_of = |cpu: usize| usize::from(homes[node_of(machine, cpu)].0);
+    let on = |node: usize| (0..cpus).filter(move |&cpu| home_of(cpu) == node);
     let mut floors = Vec::new();
     for node in 0..sockets {
         let wanted: Vec<usize> = on(node).map(|cpu| points[cpu].0).collect();
@@ -57,12 +60,14 @@ pub fn steady(
         let tile = if wanted.is_empty() { Arc::default() } else { Tile::of(policy, mould)? };
         floors.push(Floor::lay(tile, &wanted, PAGES, dice));
     }
+    let some = machine.node_memory_bytes.iter().filter(|bytes| **bytes > 0);
+    let with_memory = some.clone().count().max(1);
     let reach = floors.iter().zip(&machine.node_memory_bytes).map(|(floor, bytes)| {
-        let more = cpus.div_ceil(sockets) as u64 * (PAGES as u64 + file_pages + 8192);
+        let more = cpus.div_ceil(with_memory) as u64 * (PAGES as u64 + file_pages + 8192);
         floor.pages() + more + bytes / 4096 / 200 + 65536
     });
     let reach = reach.max().unwrap_or(0);
-    if machine.node_memory_bytes.iter().any(|bytes| bytes / 4096 < reach) {
+    if some.clone().any(|bytes| bytes / 4096 < reach) {
         // Too little for a steady state: processes begin with nothing, in empty memory.
         let yard = Yard::new(machine, policy, reach)?;
         let processes = vec![Process::default(); cpus];
@@ -70,7 +75,7 @@ pub fn steady(
     }
     let yard = Yard::bare(machine, policy, reach)?;
     let mut processes: Vec<Process> = vec![Process::default(); cpus];
-    for (node, floor) in floors.into_iter().enumerate() {
+    for (node, floor) in floors.into_iter().enumerate().filter(|(at, _)| yard.span(*at) > 0) {
         let at = |page: u64| Pfn(yard.first(node).0 + page);
         for (order, page) in floor.free() {
             yard.allocator.seed_free(at(page), order, MigrateType::Movable);

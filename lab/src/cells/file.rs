@@ -36,8 +36,7 @@ impl FilePages {
         for _ in 0..PAGES >> BLOCK_ORDER {
             for (cpu, file) in files.iter_mut().enumerate() {
                 yard.world.set_up_as(cpu);
-                let block = yard.allocator.alloc(&Request::user(BLOCK_ORDER));
-                let pfn = block.expect("memory was sized for this");
+                let pfn = yard.take(&Request::user(BLOCK_ORDER));
                 file.blocks.push((yard.record(pfn), yard.node_of(pfn)));
             }
         }

@@ -1,15 +1,17 @@
 //! Cells: one workload on one modelled machine under one policy.
 //!
-//! [`yard`] builds the machine with its allocator, [`lru`] is what the kernel does with a page
-//! beside allocating it. [`page_fault1`], [`page_fault2`] (which copies pages of a [`mod@file`]),
-//! [`page_bench`], [`bulk`], [`free_all`] and [`netperf`] are workloads; [`mixed`] sets small
-//! faults beside huge ones; [`recording`] runs what a [`program`] says was recorded.
+//! [`yard`] builds the machine with its allocator, [`homes`] says where CPUs of nodes without
+//! memory take theirs, [`lru`] is what the kernel does with a page beside allocating it.
+//! [`page_fault1`], [`page_fault2`] (which copies pages of a [`mod@file`]), [`page_bench`],
+//! [`bulk`], [`free_all`] and [`netperf`] are workloads; [`mixed`] sets small faults beside huge
+//! ones; [`recording`] runs what a [`program`] says was recorded.
 
 pub mod begin;
 pub mod bulk;
 pub mod dice;
 pub mod file;
 pub mod free_all;
+pub mod homes;
 pub mod lru;
 pub mod mixed;
 pub mod netperf;

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use pageyard::policy::{LockLine, NumaStat, PcpLock};
 use pageyard::{
-    Allocator, Event, Geometry, GeometryError, NODES_MAX, NodeDesc, NodeId, Pfn, Policy, Request,
-    Tuning, ZoneDesc, ZoneId, ZoneItem, ZoneKind,
+    Allocator, Event, Geometry, GeometryError, NodeDesc, NodeId, Pfn, Policy, Request, Tuning,
+    ZoneDesc, ZoneId, ZoneItem, ZoneKind,
 };
 use pageyard_sim::costs::Costs;
 use pageyard_sim::layout::{Era, Layout, NumaLines};
@@ -16,6 +16,8 @@ use pageyard_sim::platform::Sim;
 use pageyard_sim::stats::Stats;
 use pageyard_sim::world::World;
 use serde::{Deserialize, Serialize};
+
+use super::homes;
 
 /// First page frame of node 0; nodes follow one another.
 const FIRST_PFN: u64 = 1 << 20;
@@ -30,11 +32,11 @@ pub struct Yard {
     pub world: Rc<World>,
     /// The allocator on it.
     pub allocator: Rc<Allocator<Sim>>,
-    /// Pages of a node that records exist for, the most of any.
-    reachable: u64,
-    /// The same of each.
+    /// Pages of each node that records exist for.
     spans: Vec<u64>,
-    /// Node of each CPU.
+    /// Record of the first page of each node, and one past the last of all.
+    bases: Vec<u64>,
+    /// Node of each CPU; where that has no memory, the one that the CPU takes from.
     pub cpu_nodes: Vec<NodeId>,
     /// Measuring.
     pub control: Rc<Control>,
@@ -49,7 +51,9 @@ impl Yard {
     pub fn new(machine: &Machine, policy: Policy, pages: u64) -> Result<Yard, GeometryError> {
         let yard = Yard::bare(machine, policy, pages)?;
         for node in 0..yard.world.costs.sockets {
-            yard.allocator.add_memory(yard.first(node), yard.span(node));
+            if yard.span(node) > 0 {
+                yard.allocator.add_memory(yard.first(node), yard.span(node));
+            }
         }
         Ok(yard)
     }
@@ -64,21 +68,24 @@ impl Yard {
         let cpu_nodes: Vec<NodeId> = (0..costs.cpus())
             .map(|cpu| NodeId(costs.socket_of(costs.core_of(cpu)) as u8))
             .collect();
+        let homes = homes::of(machine)?;
         let memory = |node: u32| machine.node_memory_bytes[node as usize] / 4096;
         let wanted = pages.next_multiple_of(1 << 10);
         // Where a node is too small, its CPUs take from the others: these must reach further.
         let is_short = (0..sockets as u32).any(|node| memory(node) < wanted);
         let wanted = if is_short { wanted * sockets as u64 } else { wanted };
         let spans: Vec<u64> = (0..sockets as u32).map(|node| wanted.min(memory(node))).collect();
-        let reachable = spans.iter().copied().max().unwrap_or(0);
         let nodes: Vec<NodeDesc> =
-            (0..sockets as u32).map(|node| node_of(machine, node, &cpu_nodes)).collect();
+            (0..sockets as u32).map(|node| homes::describe(machine, node)).collect();
         let zones: Vec<ZoneDesc> = (0..sockets as u64)
             .map(|node| ZoneDesc {
                 node: NodeId(node as u8),
                 kind: ZoneKind::Normal,
                 start: Pfn(FIRST_PFN + node * NODE_PFNS),
-                spanned_pages: spans[node as usize],
+                spanned_pages: match spans[node as usize] {
+                    0 => homes::ABSENT_PAGES,
+                    pages => pages,
+                },
                 managed_pages: memory(node as u32),
             })
             .collect();
@@ -90,13 +97,18 @@ impl Yard {
             zones: &zones,
             tuning: Tuning { min_free_kbytes: min_free_kbytes(machine), ..Tuning::default() },
         };
-        let layout = Layout::new(&geometry, era_of(&policy), EXTRA_LINES);
+        let mut bases = vec![0];
+        for zone in &zones {
+            bases.push(bases[bases.len() - 1] + zone.spanned_pages);
+        }
+        let layout = Layout::new(&geometry, era_of(&policy), EXTRA_LINES).homes(&homes);
         let world = World::new(costs, layout);
         let allocator = Allocator::new(Sim::new(Rc::clone(&world)), &geometry, policy)?;
         let control = Control::new(&world, cpu_nodes.len());
         let listener = Rc::clone(&control);
         allocator.platform().listen(Box::new(move |world, event| listener.on_event(world, event)));
-        Ok(Yard { world, allocator: Rc::new(allocator), reachable, spans, cpu_nodes, control })
+        let cpu_nodes = cpu_nodes.iter().map(|node| homes[usize::from(node.0)]).collect();
+        Ok(Yard { world, allocator: Rc::new(allocator), spans, bases, cpu_nodes, control })
     }
 
     /// First page of a node.
@@ -136,7 +148,7 @@ impl Yard {
     #[must_use]
     pub fn record(&self, pfn: Pfn) -> usize {
         let at = pfn.0 - FIRST_PFN;
-        ((at / NODE_PFNS) * self.reachable + at % NODE_PFNS) as usize
+        (self.bases[(at / NODE_PFNS) as usize] + at % NODE_PFNS) as usize
     }
 
     /// Node of a page.
@@ -148,7 +160,7 @@ impl Yard {
     /// Page records of all nodes.
     #[must_use]
     pub fn records(&self) -> usize {
-        self.reachable as usize * self.world.costs.sockets
+        self.bases.last().map_or(0, |end| *end as usize)
     }
 }
 
@@ -201,15 +213,6 @@ fn described(nodes: &[NodeState]) -> String {
         format!("node {at} has {free} of {pages} pages free, min mark {min_mark}")
     };
     nodes.iter().enumerate().map(one).collect::<Vec<_>>().join("; ")
-}
-
-fn node_of(machine: &Machine, node: u32, cpu_nodes: &[NodeId]) -> NodeDesc {
-    let mut distance = [u8::MAX; NODES_MAX];
-    for (other, slot) in distance.iter_mut().enumerate().take(machine.topology.sockets as usize) {
-        *slot = u8::try_from(machine.distance(node, other as u32)).unwrap_or(u8::MAX);
-    }
-    let cpus = cpu_nodes.iter().filter(|at| u32::from(at.0) == node).count() as u16;
-    NodeDesc { distance, cpus }
 }
 
 /// How the kernel of a policy lays out its structures.

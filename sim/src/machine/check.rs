@@ -161,11 +161,11 @@ fn topology(spec: &Spec) -> Result<(), Finding> {
         return Err((path, Problem::PerSocket { found: memory.len(), sockets }));
     }
     for (node, mib) in memory.iter().enumerate() {
-        let path = format!("topology.node_memory_mib.value[{node}]");
-        if *mib == Decimal::whole(0) {
-            return Err((path, Problem::NoMemory { node }));
-        }
-        whole(&path, *mib, 1, NODE_MEMORY_MIB_MAX)?;
+        // 0 is a node without memory: its CPUs take from the nearest that has some.
+        whole(&format!("topology.node_memory_mib.value[{node}]"), *mib, 0, NODE_MEMORY_MIB_MAX)?;
+    }
+    if memory.iter().all(|mib| *mib == Decimal::whole(0)) {
+        return Err(("topology.node_memory_mib.value".to_string(), Problem::NoMemory));
     }
     let distances = &topology.node_distances.value;
     matrix("topology.node_distances.value", distances, sockets, 10, 254)?;

@@ -159,12 +159,9 @@ pub enum Problem {
         /// Sockets.
         sockets: usize,
     },
-    /// A node without memory.
-    #[error("node {node} has no memory; each socket is a node and needs some")]
-    NoMemory {
-        /// The node.
-        node: usize,
-    },
+    /// Not a single node with memory.
+    #[error("no node has memory; some may be without (0), but not all")]
+    NoMemory,
     /// There and back differ.
     #[error("differs from row {column}, column {row}; there and back must be the same")]
     NotSymmetric {

@@ -252,8 +252,10 @@ impl Side {
 /// Takes blocks of each node's memory, with a free one between any two.
 pub(super) fn leave_holes(yard: &Yard, holes: u64) {
     for node in 0..yard.world.costs.sockets {
+        // A node without memory is nobody's: nothing can be taken from it.
         let cpu = yard.cpu_nodes.iter().position(|of| usize::from(of.0) == node);
-        yard.world.set_up_as(cpu.expect("every node has a CPU"));
+        let Some(cpu) = cpu else { continue };
+        yard.world.set_up_as(cpu);
         let take = |_| yard.allocator.alloc(&Request::kernel(FRAG_ORDER));
         let mut taken: Vec<_> = (0..2 * holes).map_while(|at| take(at).ok()).collect();
         taken.sort_unstable();
