@@ -9,7 +9,7 @@ use super::page::{self, breakable, charts, facts, figure, keys, number, paragrap
 use super::shares::{self, Bar};
 use super::svg::escape;
 use crate::compare::machines::judge::{Cell, Matrix};
-use crate::compare::machines::text::{builds, who, word};
+use crate::compare::machines::text::{builds, memory, who, word};
 use crate::compare::machines::why::ns;
 use crate::compare::metrics::{Change, Verdict};
 use crate::compare::result::{Comparison, KEY_METRICS, by_name};
@@ -60,6 +60,7 @@ fn head(out: &mut String, report: &Report<'_>) {
             ("HEAD", head.name.clone()),
             ("they differ", differing),
             ("builds", two.unwrap_or_default().to_string()),
+            ("memory", report.machines.and_then(memory).unwrap_or_default()),
         ],
     );
     let version = env!("CARGO_PKG_VERSION");
@@ -102,6 +103,18 @@ fn machines(out: &mut String, matrix: &Matrix) {
     for cell in &matrix.cells {
         let score = cell.score();
         let noise = cell.noise.map_or(String::new(), |noise| format!(" \u{b1}{noise:.1}"));
+        let verdict = match cell.no_memory.who() {
+            "both" => "no memory".to_string(),
+            _ => word(score.verdict).to_string(),
+        };
+        let change = match cell.no_memory.who() {
+            "" => score.pct().map_or_else(|| "n/a".to_string(), |pct| signed(pct, "&nbsp;%")),
+            who => format!("{who}: no memory"),
+        };
+        let side = |end: &Option<String>, score: f64| match end {
+            Some(_) => "\u{2013}".to_string(),
+            None => number(score),
+        };
         let _ = writeln!(
             out,
             "<tr><td>{}, {} CPU{}<br><small>{}</small></td><td class=\"l one\">{}</td>\
@@ -111,13 +124,17 @@ fn machines(out: &mut String, matrix: &Matrix) {
             cell.cpus,
             if cell.cpus == 1 { "" } else { "s" },
             breakable(&cell.place.workload),
-            marked(score.verdict, word(score.verdict)),
-            score.pct().map_or_else(|| "n/a".to_string(), |pct| signed(pct, "&nbsp;%")),
-            number(cell.base.score),
-            number(cell.head.score),
+            marked(score.verdict, &verdict),
+            change,
+            side(&cell.no_memory.base, cell.base.score),
+            side(&cell.no_memory.head, cell.head.score),
         );
     }
     out.push_str("</tbody></table></div>\n");
+    let ended = matrix.cells.iter().filter(|cell| !cell.no_memory.who().is_empty());
+    for cell in ended {
+        paragraph(out, "", &format!("{}: {}", cell.name(), cell.reason));
+    }
     if !matrix.failures.is_empty() {
         out.push_str("<ul>\n");
         for (place, why) in &matrix.failures {
@@ -132,14 +149,15 @@ fn machines(out: &mut String, matrix: &Matrix) {
 
 /// Where a unit of work's time goes under both, each cell.
 fn time(out: &mut String, matrix: &Matrix) {
-    if matrix.cells.is_empty() {
+    let measured = || matrix.cells.iter().filter(|cell| cell.no_memory.who().is_empty());
+    if measured().next().is_none() {
         return;
     }
     out.push_str("<h3>Where the time of a unit of work goes</h3>\n");
     let shown: Vec<shares::Shares> =
-        matrix.cells.iter().flat_map(|cell| [cell.base.parts_ns, cell.head.parts_ns]).collect();
+        measured().flat_map(|cell| [cell.base.parts_ns, cell.head.parts_ns]).collect();
     keys(out, &shares::keys(&shown));
-    let figures: Vec<String> = matrix.cells.iter().map(bars).collect();
+    let figures: Vec<String> = measured().map(bars).collect();
     charts(out, &figures);
 }
 
@@ -172,13 +190,18 @@ fn recordings(out: &mut String, comparison: &Comparison) {
         let _ = write!(out, "<th>{}</th>", breakable(name));
     }
     out.push_str("</tr></thead>\n<tbody>\n");
-    for (case, changes) in &comparison.cases {
+    for (at, (case, changes)) in comparison.cases.iter().enumerate() {
         let twin = match case.agreement.matches() {
             None => "not exercised",
-            Some(true) => "\u{2713} matches",
-            Some(false) => "\u{2717} off",
+            Some(true) => "\u{2713}\u{a0}matches",
+            Some(false) => "\u{2717}\u{a0}off",
         };
-        let _ = write!(out, "<tr><td>{}</td><td class=\"l\">{twin}</td>", breakable(&case.name));
+        let name = breakable(&case.name);
+        let name = match comparison.cases.len() {
+            1 => name,
+            _ => format!("<a href=\"#recording-{at}\">{name}</a>"),
+        };
+        let _ = write!(out, "<tr><td>{name}</td><td class=\"l\">{twin}</td>");
         key_cells(out, comparison, changes, case.positions);
         out.push_str("</tr>\n");
     }
@@ -201,10 +224,11 @@ fn recordings(out: &mut String, comparison: &Comparison) {
         out.push_str("</ul>\n");
     }
     out.push_str("<h3>Every figure that moved</h3>\n");
-    moved(out, "all recordings together", &comparison.total);
+    paragraph(out, "mut", "Under BASE, under HEAD, the change, and why.");
+    moved(out, "all recordings together", "all", &comparison.total);
     if comparison.cases.len() > 1 {
-        for (case, changes) in &comparison.cases {
-            moved(out, &case.name, changes);
+        for (at, (case, changes)) in comparison.cases.iter().enumerate() {
+            moved(out, &case.name, &at.to_string(), changes);
         }
     }
     out.push_str("</section>\n");
@@ -212,16 +236,16 @@ fn recordings(out: &mut String, comparison: &Comparison) {
 
 fn key_cells(out: &mut String, comparison: &Comparison, changes: &[Change], positions: bool) {
     for name in KEY_METRICS {
-        let about = if comparison.is_positional(name) && !positions { "~" } else { "" };
+        let about = if comparison.is_positional(name) && !positions { "\u{a0}~" } else { "" };
         let text = match by_name(changes, name) {
             None => "n/a".to_string(),
             Some(change) => match change.verdict {
                 Verdict::Same => "<span class=\"mut\">same</span>".to_string(),
                 Verdict::Unknown => "n/a".to_string(),
-                verdict => marked(verdict, &format!("{about}{}", percent(change))),
+                verdict => marked(verdict, &format!("{}{about}", percent(change))),
             },
         };
-        let _ = write!(out, "<td>{text}</td>");
+        let _ = write!(out, "<td class=\"one\">{text}</td>");
     }
 }
 
@@ -233,24 +257,25 @@ fn percent(change: &Change) -> String {
     }
 }
 
-/// Figures that moved, with their reasons.
-fn moved(out: &mut String, name: &str, changes: &[Change]) {
+/// Figures that moved, with their reasons; `id` is what links call it.
+fn moved(out: &mut String, name: &str, id: &str, changes: &[Change]) {
     let still = |change: &&Change| !matches!(change.verdict, Verdict::Same | Verdict::Unknown);
     let changes: Vec<&Change> = changes.iter().filter(still).collect();
-    let _ = writeln!(out, "<h4>{}</h4>", breakable(name));
+    let _ = writeln!(out, "<h4 id=\"recording-{id}\">{}</h4>", breakable(name));
     if changes.is_empty() {
         paragraph(out, "mut", "nothing moved by 1 % or more");
         return;
     }
     out.push_str(
-        "<div class=\"box\" tabindex=\"0\"><table>\n<thead><tr><th>figure</th><th>BASE</th>\
-         <th>HEAD</th><th>change</th><th class=\"l\">why</th></tr></thead>\n<tbody>\n",
+        "<div class=\"box\" tabindex=\"0\"><table class=\"moved\">\n<thead><tr><th>figure</th>\
+         <th>BASE</th><th>HEAD</th><th>change</th><th class=\"l\">why</th></tr></thead>\n<tbody>\n",
     );
     for change in changes {
         let value = |value: Option<f64>| value.map_or_else(|| "n/a".to_string(), number);
         let _ = writeln!(
             out,
-            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"l why\">{}</td></tr>",
+            "<tr><td>{}</td><td class=\"one\">{}</td><td class=\"one\">{}</td>\
+             <td class=\"one\">{}</td><td class=\"l why\">{}</td></tr>",
             breakable(&change.metric),
             value(change.base),
             value(change.head),
@@ -264,6 +289,7 @@ fn moved(out: &mut String, name: &str, changes: &[Change]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::machines::judge::NoMemory;
     use crate::compare::machines::tests::{matrix, question};
     use crate::html::testing;
 
@@ -282,6 +308,18 @@ mod tests {
         for cell in &matrix.cells {
             assert!(text.contains(&escape(&cell.reason)), "{}", cell.reason);
         }
+    }
+
+    #[test]
+    fn a_cell_that_ran_out_of_memory_says_so_and_has_no_bars() {
+        let mut matrix = matrix();
+        let no_memory = NoMemory { base: None, head: Some("out of memory on CPU 3".to_string()) };
+        matrix.cells[0].reason = "HEAD: out of memory on CPU 3".to_string();
+        matrix.cells[0].no_memory = no_memory;
+        let text = page(&matrix);
+        testing::check(&text);
+        assert_eq!(text.matches("<figure>").count(), matrix.cells.len() - 1);
+        assert!(text.contains("HEAD: no memory") && text.contains(&matrix.cells[0].reason));
     }
 
     #[test]

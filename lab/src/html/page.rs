@@ -98,9 +98,12 @@ pub fn sign(draw: impl FnOnce(&mut Svg)) -> String {
 pub fn number(value: f64) -> String {
     let size = value.abs();
     let text = match size {
-        _ if size >= 999_500.0 => return format!("{:.2} M", value / 1e6),
+        _ if size >= 999_500.0 => return format!("{:.2}\u{a0}M", value / 1e6),
         _ if size >= 99.95 => return grouped(value.round() as i64),
         _ if size >= 9.995 => format!("{value:.1}"),
+        // Two digits of what is small, so that a change of it can be seen.
+        _ if (0.000_095..0.0095).contains(&size) => format!("{value:.4}"),
+        _ if (0.0095..0.095).contains(&size) => format!("{value:.3}"),
         _ => format!("{value:.2}"),
     };
     text.replace('-', "\u{2212}")
@@ -141,8 +144,16 @@ mod tests {
             [1.0, -12.34, 9.996, 1234.4, -99_999.0, 15_345_900.0].map(number).into();
         assert_eq!(
             shown,
-            ["1.00", "\u{2212}12.3", "10.0", "1\u{202f}234", "\u{2212}99\u{202f}999", "15.35 M"]
+            [
+                "1.00",
+                "\u{2212}12.3",
+                "10.0",
+                "1\u{202f}234",
+                "\u{2212}99\u{202f}999",
+                "15.35\u{a0}M"
+            ]
         );
+        assert_eq!([0.0, 0.002_34, 0.0456, 0.456].map(number), ["0.00", "0.0023", "0.046", "0.46"]);
         assert_eq!(signed(-0.04, "%"), "+0.0%");
         assert_eq!(signed(-3.16, ""), "\u{2212}3.2");
     }

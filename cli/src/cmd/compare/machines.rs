@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use pageyard_lab::compare::machines::ask::{self, Place};
+use pageyard_lab::compare::machines::ask::{self, How, Place};
 use pageyard_lab::compare::machines::kept;
 use pageyard_lab::compare::machines::run::{self, Planned, Side};
 use pageyard_lab::experiment::pool::Stop;
@@ -32,6 +32,10 @@ pub struct MachineArgs {
     #[arg(value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     think_ns: Option<u64>,
 
+    /// Memory of each node, MiB [default: as the machine has]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    memory_mib: Option<u64>,
+
     /// Seeds of each cell: their spread says what is noise [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
     seeds: Option<u64>,
@@ -51,15 +55,14 @@ pub struct MachineArgs {
 impl MachineArgs {
     /// Whether anything here was asked for.
     pub fn given(&self) -> bool {
-        let which = !self.machines.is_empty() || !self.workloads.is_empty() || self.full;
-        let how = self.cpus.is_some() || self.think_ns.is_some() || self.seeds.is_some();
-        which || how || self.save.is_some()
+        self.chosen() || self.save.is_some()
     }
 
     /// Whether cells were chosen, which files of results do for themselves.
     fn chosen(&self) -> bool {
         let which = !self.machines.is_empty() || !self.workloads.is_empty() || self.full;
-        which || self.cpus.is_some() || self.think_ns.is_some() || self.seeds.is_some()
+        let how = self.cpus.is_some() || self.think_ns.is_some() || self.memory_mib.is_some();
+        which || how || self.seeds.is_some()
     }
 
     fn places(&self) -> anyhow::Result<Vec<Place>> {
@@ -69,9 +72,13 @@ impl MachineArgs {
         };
         let machines: Vec<String> = or(&self.machines, &ask::MACHINES);
         let workloads: Vec<String> = or(&self.workloads, &ask::WORKLOADS);
-        let cpus = self.cpus.map_or(0, usize::from);
-        let think_ps = self.think_ns.map(|ns| ns * 1000);
-        Ok(ask::places(&machines, &workloads, (cpus, think_ps), !self.full)?)
+        let how = How {
+            cpus: self.cpus.map_or(0, usize::from),
+            think_ps: self.think_ns.map(|ns| ns * 1000),
+            memory_mib: self.memory_mib,
+            quick: !self.full,
+        };
+        Ok(ask::places(&machines, &workloads, how)?)
     }
 }
 
@@ -118,7 +125,7 @@ pub fn sides(args: MachineArgs, names: &[(&str, &Named)]) -> anyhow::Result<Opti
     if kept.is_some() && args.chosen() {
         bail!(
             "a file of results says which cells are compared: leave out --machines, --workloads, \
-             --cpus, --think-ns, --seeds and --full"
+             --cpus, --think-ns, --memory-mib, --seeds and --full"
         );
     }
     let (places, seeds) = match kept {

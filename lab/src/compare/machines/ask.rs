@@ -28,6 +28,22 @@ pub struct Place {
     pub think_ps: u64,
     /// Whether a shorter stretch is measured.
     pub quick: bool,
+    /// Memory of each node, MiB; as the machine has if it is not given.
+    #[serde(default)]
+    pub memory_mib: Option<u64>,
+}
+
+/// What all cells have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct How {
+    /// CPUs that run a workload; 0 is what the workload runs on by default.
+    pub cpus: usize,
+    /// Think time, picoseconds; as the workload says if it is not given.
+    pub think_ps: Option<u64>,
+    /// Memory of each node, MiB; as the machine has if it is not given.
+    pub memory_mib: Option<u64>,
+    /// Whether a shorter stretch is measured.
+    pub quick: bool,
 }
 
 impl Place {
@@ -37,7 +53,7 @@ impl Place {
     /// A name is unknown, or they do not go together.
     pub fn ready(&self, policy: &str, seed: u64) -> Result<Ready, CellError> {
         let (workload, argument) = Workload::parse(&self.workload)?;
-        Ready::of(&Cell {
+        let ready = Ready::of(&Cell {
             machine: self.machine.clone(),
             workload,
             argument,
@@ -47,19 +63,22 @@ impl Place {
             think_ps: self.think_ps,
             seed,
             quick: self.quick,
+        })?;
+        Ok(match self.memory_mib {
+            Some(mib) => ready.with_memory(mib),
+            None => ready,
         })
     }
 }
 
-/// Every machine under every workload, with its default think time unless another is given.
+/// Every machine under every workload.
 ///
 /// # Errors
 /// A workload is unknown.
 pub fn places(
     machines: &[String],
     workloads: &[String],
-    (cpus, think_ps): (usize, Option<u64>),
-    quick: bool,
+    how: How,
 ) -> Result<Vec<Place>, CellError> {
     let mut places = Vec::new();
     for machine in machines {
@@ -69,9 +88,10 @@ pub fn places(
                 machine: machine.clone(),
                 workload: text.clone(),
                 parameters: BTreeMap::new(),
-                cpus,
-                think_ps: think_ps.unwrap_or(workload.think_ps),
-                quick,
+                cpus: how.cpus,
+                think_ps: how.think_ps.unwrap_or(workload.think_ps),
+                quick: how.quick,
+                memory_mib: how.memory_mib,
             });
         }
     }

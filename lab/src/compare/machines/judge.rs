@@ -42,8 +42,40 @@ pub struct Cell {
     pub noise: Option<f64>,
     /// Changes by metric: the score first.
     pub changes: Vec<Change>,
-    /// Where the time went.
+    /// Where the time went, or which side ran out of memory.
     pub reason: String,
+    /// Sides that ran out of memory.
+    pub no_memory: NoMemory,
+}
+
+/// How a workload that takes more memory than there is ended, on either side. That is a result: the
+/// side does no work, which is worse than any that does some.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NoMemory {
+    /// BASE, if it did.
+    pub base: Option<String>,
+    /// HEAD, if it did.
+    pub head: Option<String>,
+}
+
+impl NoMemory {
+    fn of(base: &[CellResult], head: &[CellResult]) -> NoMemory {
+        let first = |results: &[CellResult]| {
+            results.iter().find_map(|result| Some(result.out_of_memory.as_ref()?.to_string()))
+        };
+        NoMemory { base: first(base), head: first(head) }
+    }
+
+    /// Who did, for people; empty if nobody.
+    #[must_use]
+    pub fn who(&self) -> &'static str {
+        match (&self.base, &self.head) {
+            (None, None) => "",
+            (Some(_), None) => "BASE",
+            (None, Some(_)) => "HEAD",
+            (Some(_), Some(_)) => "both",
+        }
+    }
 }
 
 /// What is known about the builds of both sides.
@@ -84,7 +116,53 @@ impl Cell {
         format!("{} {}", self.place.machine, self.place.workload)
     }
 
-    fn of(base: &Ran, head: &Ran, (b, h): (&[CellResult], &[CellResult])) -> Cell {
+    fn of(base: &Ran, head: &Ran, results: (&[CellResult], &[CellResult])) -> Cell {
+        let no_memory = NoMemory::of(results.0, results.1);
+        match no_memory.who() {
+            "" => Cell::measured(base, head, results),
+            _ => Cell::ended(base, head, results, no_memory),
+        }
+    }
+
+    /// A cell of which a side has no figures but how it ended.
+    fn ended(
+        base: &Ran,
+        head: &Ran,
+        (b, h): (&[CellResult], &[CellResult]),
+        no_memory: NoMemory,
+    ) -> Cell {
+        let parts = |results, end: &Option<String>, cpus| match end {
+            Some(_) => Parts::default(),
+            None => Parts::mean(results, cpus),
+        };
+        let base_parts = parts(b, &no_memory.base, base.cpus);
+        let head_parts = parts(h, &no_memory.head, head.cpus);
+        let sides = [("BASE", &no_memory.base), ("HEAD", &no_memory.head)];
+        let ends =
+            sides.iter().filter_map(|(side, end)| Some(format!("{side}: {}", end.as_ref()?)));
+        let reason = ends.collect::<Vec<_>>().join("; ");
+        let mut score = change("score", base_parts.score, head_parts.score);
+        if no_memory.who() == "both" {
+            score = Change { base: None, head: None, change_pct: None, ..score };
+            score.verdict = Verdict::Unknown;
+        } else if no_memory.base.is_some() {
+            score.verdict = Verdict::Better;
+        }
+        score.reason = Some(reason.clone());
+        Cell {
+            place: head.place.clone(),
+            cpus: head.cpus,
+            unit: base.unit.clone(),
+            base: base_parts,
+            head: head_parts,
+            noise: None,
+            changes: vec![score],
+            reason,
+            no_memory,
+        }
+    }
+
+    fn measured(base: &Ran, head: &Ran, (b, h): (&[CellResult], &[CellResult])) -> Cell {
         let cpus = head.cpus;
         let (base_parts, head_parts) = (Parts::mean(b, cpus), Parts::mean(h, cpus));
         let pairs = b.iter().zip(h);
@@ -109,6 +187,7 @@ impl Cell {
             noise,
             changes: changed,
             reason,
+            no_memory: NoMemory::default(),
         }
     }
 }

@@ -6,6 +6,7 @@ use super::ask::Place;
 use super::judge::{Builds, Matrix};
 use super::run::{Answer, Ran, Side};
 use super::{kept, text};
+use crate::cells::yard::{NodeState, OutOfMemory};
 use crate::compare::fail_if::{FailIf, Judgement};
 use crate::compare::metrics::Verdict;
 use crate::compare::run::Question;
@@ -25,6 +26,7 @@ fn place(machine: &str) -> Place {
         cpus: 0,
         think_ps: 1_000_000,
         quick: true,
+        memory_mib: None,
     }
 }
 
@@ -126,6 +128,40 @@ fn a_bound_on_the_score_holds_for_each_place_and_not_for_noise() {
     assert_eq!(judged("score<-10%"), ["loses page_fault1"]);
     assert!(judged("score<-13%").is_empty());
     assert_eq!(judged("score>1%"), ["gains page_fault1"], "1.3 % of the noisy one is noise");
+}
+
+/// A workload that took more memory than there is.
+pub(crate) fn ended() -> CellResult {
+    let node = NodeState { pages: 1000, free: 10, min_mark: 10 };
+    let end = OutOfMemory { cpu: 3, at_ps: 5_000_000, order: 0, taken: 990, nodes: vec![node] };
+    CellResult { out_of_memory: Some(end), ..CellResult::default() }
+}
+
+#[test]
+fn running_out_of_memory_is_a_result_and_a_loss_without_noise() {
+    let some = || vec![result(1000, 100, 10), result(1010, 100, 10)];
+    // One seed of it is enough: the side does not always get through.
+    let none = || vec![result(1000, 100, 10), ended()];
+    let base = side("a", &[("head", some()), ("base", none()), ("both", none())]);
+    let head = side("a", &[("head", none()), ("base", some()), ("both", none())]);
+    let matrix = Matrix::of(&base, &head);
+    assert!(matrix.failures.is_empty());
+    let verdicts: Vec<Verdict> = matrix.cells.iter().map(|cell| cell.score().verdict).collect();
+    assert_eq!(verdicts, [Verdict::Worse, Verdict::Better, Verdict::Unknown]);
+    let text = text::write(&matrix);
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(text.contains("Helps      base page_fault1 (BASE runs out of memory)"), "{text}");
+    assert!(text.contains("Hurts      head page_fault1 (HEAD runs out of memory)"), "{text}");
+    assert!(text.contains("under both: both page_fault1"), "{text}");
+    assert!(
+        text.contains("1,005 → nothing faults a second; HEAD: out of memory on CPU 3"),
+        "{text}"
+    );
+    let bound = FailIf::parse("score<-10%").unwrap();
+    let mut judgement = Judgement { expression: String::new(), judged: 0, violations: Vec::new() };
+    bound.judge_places(&matrix, &mut judgement);
+    let broken: Vec<&str> = judgement.violations.iter().map(|one| one.place.as_str()).collect();
+    assert_eq!((judgement.judged, broken), (2, vec!["head page_fault1"]));
 }
 
 #[test]

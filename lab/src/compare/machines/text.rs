@@ -61,10 +61,21 @@ fn head(out: &mut String, matrix: &Matrix) {
     };
     let text = format!("HEAD against BASE, change of the score in per cent ({noise})");
     paragraph(out, "Modelled machines  ", &text);
+    if let Some(text) = memory(matrix) {
+        paragraph(out, "Memory  ", &text);
+    }
     if let Some(text) = builds(matrix.builds) {
         paragraph(out, "Builds  ", text);
     }
     line(out, "");
+}
+
+/// What is to be said about the machines' memory, if it is not all that they have.
+#[must_use]
+pub fn memory(matrix: &Matrix) -> Option<String> {
+    let places = matrix.cells.iter().map(|cell| &cell.place);
+    let given = places.filter_map(|place| place.memory_mib).next();
+    given.map(|mib| format!("every node was given {mib} MiB, not what the machine has"))
 }
 
 fn machines(matrix: &Matrix) -> Vec<&str> {
@@ -114,11 +125,17 @@ fn row(out: &mut String, matrix: &Matrix, machine: &str, workloads: &[&str]) {
 
 /// `-3.2 ±0.4 hurts`.
 fn shown(cell: &Cell) -> String {
+    let word = word(cell.score().verdict);
+    match cell.no_memory.who() {
+        "" => {}
+        "both" => return format!("{:<9}", "no memory"),
+        who => return format!("{who}: no memory {word:<9}"),
+    }
     let pct = cell.score().pct().unwrap_or(f64::NAN);
     let noise = cell.noise.map_or(String::new(), |noise| format!(" ±{noise:.1}"));
     // Rounded to nothing, it has no sign.
     let pct = if pct.abs() < 0.05 { "0.0".to_string() } else { format!("{pct:+.1}") };
-    format!("{pct}{noise} {:<9}", word(cell.score().verdict))
+    format!("{pct}{noise} {word:<9}")
 }
 
 fn short(name: &str, width: usize) -> String {
@@ -136,6 +153,11 @@ fn whom(out: &mut String, matrix: &Matrix) {
     if same != "nobody" {
         paragraph(out, "No change  ", &same);
     }
+    let both = matrix.cells.iter().filter(|cell| cell.no_memory.who() == "both");
+    let both: Vec<String> = both.map(Cell::name).collect();
+    if !both.is_empty() {
+        paragraph(out, "No memory  ", &format!("under both: {}", both.join("; ")));
+    }
     line(out, "");
 }
 
@@ -143,16 +165,26 @@ fn whom(out: &mut String, matrix: &Matrix) {
 #[must_use]
 pub fn who(matrix: &Matrix, verdict: Verdict) -> String {
     let found = matrix.cells.iter().filter(|cell| cell.score().verdict == verdict);
+    let change = |cell: &Cell| match cell.no_memory.who() {
+        "" => percent(cell.score().pct()),
+        who => format!("{who} runs out of memory"),
+    };
     let found: Vec<String> =
-        found.map(|cell| format!("{} ({})", cell.name(), percent(cell.score().pct()))).collect();
+        found.map(|cell| format!("{} ({})", cell.name(), change(cell))).collect();
     if found.is_empty() { "nobody".to_string() } else { found.join("; ") }
 }
 
 fn why(out: &mut String, cell: &Cell) {
-    let score = |value: f64| grouped(value.round() as u64);
+    let score = |value: f64| match value {
+        0.0 => "nothing".to_string(),
+        _ => grouped(value.round() as u64),
+    };
     let first = format!("  {}: ", cell.name());
     let (base, head) = (score(cell.base.score), score(cell.head.score));
-    let text = format!("{base} → {head} {}s a second; {}", cell.unit, cell.reason);
+    let text = match cell.no_memory.who() {
+        "both" => cell.reason.clone(),
+        _ => format!("{base} → {head} {}s a second; {}", cell.unit, cell.reason),
+    };
     line(out, first.trim_end());
     paragraph(out, "      ", &text);
 }
