@@ -50,10 +50,7 @@ impl NamedPolicy {
         if is_path(text) && Path::new(text).exists() {
             return file::read(Path::new(text));
         }
-        let (name, changes) = match text.split_once(':') {
-            Some((name, changes)) => (name, Some(changes)),
-            None => (text, None),
-        };
+        let (name, changes) = split(text);
         let mut named = find(name)?;
         if let Some(changes) = changes {
             apply(&mut named.policy, changes).map_err(|problem| problem.of_command(text))?;
@@ -131,6 +128,18 @@ pub fn accepted(accepts: Accepts) -> String {
 
 fn is_path(text: &str) -> bool {
     text.ends_with(".toml") || text.contains('/')
+}
+
+/// A name or path and the changes behind its colon. Folders may have colons, too.
+pub(crate) fn split(text: &str) -> (&str, Option<&str>) {
+    if text.ends_with(".toml") {
+        return (text, None);
+    }
+    let of_file = text.rfind(".toml:").map(|at| at + ".toml".len());
+    match of_file.or_else(|| text.find(':')) {
+        Some(at) => (&text[..at], Some(&text[at + 1..])),
+        None => (text, None),
+    }
 }
 
 fn find(name: &str) -> Result<NamedPolicy, PolicyError> {

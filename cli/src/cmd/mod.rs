@@ -1,6 +1,7 @@
 //! One file a verb. Each holds `Args` (what clap parses) and `run` (exit code 0, or 1 for a
 //! negative verdict; an error is a user's mistake and becomes exit code 2).
 
+mod cells;
 pub mod compare;
 pub mod machines;
 pub mod policies;

@@ -1,22 +1,17 @@
 //! `pageyard reproduce`: published tables, and what the same allocator does on modelled machines.
 
-use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
 
 use anyhow::bail;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use pageyard_lab::experiment::cell::nearest;
 use pageyard_lab::experiment::evaluate::{self, Evaluation};
 use pageyard_lab::experiment::load::Experiment;
-use pageyard_lab::experiment::pool::{Ended, Options, Pool, Progress};
-use pageyard_lab::experiment::store::Store;
-use pageyard_lab::experiment::{catalogue, text};
+use pageyard_lab::experiment::workload::nearest_hint;
+use pageyard_lab::experiment::{catalogue, own, text};
 use pageyard_lab::html::reproduce::{self as html, Report};
-use pageyard_trace::interrupt::Interrupt;
 use serde_json::{Value, json};
 
+use super::cells::CellArgs;
 use super::policies::layout::emit;
 use super::whole;
 
@@ -29,11 +24,16 @@ fitted, `!` a miss. docs/REPRODUCE.md tells what is fitted and what an error is.
 Examples:
   pageyard reproduce --quick
   pageyard reproduce --html report.html
-  pageyard reproduce batch_sweep_lkp-skl-4sp1 --json")]
+  pageyard reproduce batch_sweep_lkp-skl-4sp1 --json
+  pageyard reproduce mine.toml --published mine.json")]
 pub struct Args {
-    /// Published tables [default: all]
-    #[arg(value_name = "TABLE")]
+    /// Published tables, or experiments of your own by path [default: all tables]
+    #[arg(value_name = "TABLE|FILE.toml")]
     tables: Vec<String>,
+
+    /// The published table of your experiment, instead of the one that it names
+    #[arg(long, value_name = "FILE.json")]
+    published: Option<PathBuf>,
 
     /// Fewer rows and seeds, shorter runs
     #[arg(long)]
@@ -55,96 +55,13 @@ pub struct Args {
     cells: CellArgs,
 }
 
-/// How cells are run.
-#[derive(clap::Args)]
-pub struct CellArgs {
-    /// Folder of stored results [default: the user's cache folder]
-    #[arg(long, value_name = "DIR")]
-    store: Option<PathBuf>,
-
-    /// Run every cell, also those with a stored result
-    #[arg(long)]
-    fresh: bool,
-
-    /// Cells that run at the same time [default: one a CPU]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    workers: Option<u16>,
-}
-
-impl CellArgs {
-    /// Runs `question` with a pool as the user wants it, a bar on a terminal, and ^C caught.
-    pub fn pool<T>(self, question: impl FnOnce(&Pool<'_>) -> T) -> anyhow::Result<(T, bool)> {
-        let interrupt = Interrupt::catch()?;
-        let bar = Mutex::new(bar());
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let folder = self.store.or_else(Store::default_folder);
-        let options = Options {
-            store: folder.as_deref().map(Store::at),
-            fresh: self.fresh,
-            workers: self.workers.map_or(cores, usize::from),
-            stop: &|| interrupt.came(),
-            progress: &|progress: Progress| {
-                if let Ok(bar) = bar.lock() {
-                    bar.set_length(progress.asked as u64);
-                    bar.set_position(progress.done as u64);
-                }
-            },
-        };
-        let (answer, ended) = Pool::with(options, question);
-        if let Ok(bar) = bar.lock() {
-            bar.finish_and_clear();
-        }
-        tell(&ended, folder, interrupt.came());
-        Ok((answer, interrupt.came()))
-    }
-}
-
-/// What the user should know about how it ended.
-fn tell(ended: &Ended, folder: Option<PathBuf>, interrupted: bool) {
-    if let Some(error) = &ended.not_stored {
-        let folder = folder.unwrap_or_default();
-        eprintln!(
-            "pageyard: cannot store results in {}: {error}; name another folder with --store",
-            folder.display()
-        );
-    }
-    if interrupted {
-        let kept = if ended.not_stored.is_none() { ", kept for the next time" } else { "" };
-        eprintln!(
-            "pageyard: interrupted: {} of {} cells asked for are done{kept}",
-            ended.progress.done, ended.progress.asked
-        );
-    }
-}
-
-/// A line on a terminal, none elsewhere.
-fn bar() -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("cells {bar:30} {pos} of {len}, {elapsed}");
-    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar
-}
-
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let wanted: Vec<&str> = match args.tables.is_empty() {
         true => catalogue::names().collect(),
         false => args.tables.iter().map(String::as_str).collect(),
     };
-    if let Some(name) = wanted.iter().find(|name| !catalogue::names().any(|known| known == **name))
-    {
-        let hint = nearest(name, catalogue::names());
-        bail!(
-            "unknown table '{name}'{}; there are: {}",
-            hint.map_or(String::new(), |hint| format!("; nearest: {hint}")),
-            catalogue::names().collect::<Vec<_>>().join(", ")
-        );
-    }
-    let experiments = wanted.iter().filter_map(|name| catalogue::load(name));
-    let experiments: Vec<Experiment> = experiments.collect::<Result<_, _>>()?;
+    let experiments = experiments(&wanted, args.published.as_deref())?;
     let missing: Vec<(&str, &str)> =
         catalogue::NOT_MODELLED.iter().copied().filter(|(name, _)| wanted.contains(name)).collect();
     let (evaluations, interrupted) =
@@ -152,11 +69,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.html {
         let (experiments, evaluations, missing) = (&experiments, &evaluations, &missing);
         let report = Report { experiments, evaluations, missing, quick: args.quick };
-        whole::write(path, &html::write(&report))?;
+        match interrupted {
+            // What stands there from an earlier run is worth more than half a report.
+            true => eprintln!("pageyard: {} is not written: it would lack cells", path.display()),
+            false => whole::write(path, &html::write(&report))?,
+        }
     }
     let page = match args.json {
         true => json(&evaluations, &missing)?,
-        false => page(&experiments, &evaluations, &missing),
+        false => page(&experiments, &evaluations, &missing, interrupted),
     };
     emit(&page)?;
     let failed = evaluations.iter().any(|evaluation| !evaluation.stops.is_empty());
@@ -165,6 +86,33 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let negative = interrupted || (args.check && !evaluations.iter().all(Evaluation::is_good));
     Ok(if negative { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The experiments of these names and paths; those of tables that nothing models are left out.
+fn experiments(wanted: &[&str], published: Option<&Path>) -> anyhow::Result<Vec<Experiment>> {
+    let files = wanted.iter().filter(|name| own::is_path(name)).count();
+    if published.is_some() && (wanted.len() != 1 || files != 1) {
+        bail!(
+            "--published is the table of one experiment of yours: name its file and nothing else, \
+             such as `pageyard reproduce mine.toml --published mine.json`"
+        );
+    }
+    let mut experiments = Vec::new();
+    for name in wanted {
+        if own::is_path(name) {
+            experiments.push(own::read(Path::new(name), published)?);
+        } else if let Some(bundled) = catalogue::load(name) {
+            experiments.push(bundled?);
+        } else if !catalogue::names().any(|known| known == *name) {
+            bail!(
+                "unknown table '{name}'{}; there are: {}; a file of yours needs a path that ends \
+                 in .toml",
+                nearest_hint(name, catalogue::names()),
+                catalogue::names().collect::<Vec<_>>().join(", ")
+            );
+        }
+    }
+    Ok(experiments)
 }
 
 fn json(evaluations: &[Evaluation], missing: &[(&str, &str)]) -> anyhow::Result<String> {
@@ -186,14 +134,26 @@ fn page(
     experiments: &[Experiment],
     evaluations: &[Evaluation],
     missing: &[(&str, &str)],
+    interrupted: bool,
 ) -> String {
-    let tables = experiments.iter().zip(evaluations).map(|(e, v)| text::table(e, v));
-    let mut page = tables.collect::<Vec<_>>().join("\n");
+    let both = experiments.iter().zip(evaluations);
+    // A run that was ended has tables without any figure: their names are enough.
+    let (bare, shown): (Vec<_>, Vec<_>) = both.partition(|(_, evaluation)| {
+        interrupted && evaluation.compared.iter().all(|compared| compared.modelled.is_none())
+    });
+    let tables: Vec<String> = shown.iter().map(|(e, v)| text::table(e, v)).collect();
+    let mut page = tables.join("\n");
     if !page.is_empty() {
         page.push_str(
             "\n`=` fitted, `!` outside tolerance; errors are in per cent of the published figure,\n\
              or in points where that is in per cent; rows without a figure (-) were not run\n",
         );
+    }
+    if !bare.is_empty() {
+        page.push_str("\nnot finished\n");
+        for (experiment, _) in bare {
+            page.push_str(&format!("  {}\n", experiment.table.id));
+        }
     }
     if !missing.is_empty() {
         page.push_str("\nnot yet modelled\n");

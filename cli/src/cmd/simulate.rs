@@ -10,8 +10,8 @@ use pageyard_lab::experiment::pool::Stop;
 use pageyard_lab::experiment::workload::Unit;
 use serde_json::json;
 
+use super::cells::CellArgs;
 use super::policies::layout::emit;
-use super::reproduce::CellArgs;
 
 /// Options of `pageyard simulate`.
 #[derive(clap::Args)]

@@ -51,6 +51,12 @@ pub fn load(name: &str) -> Option<Result<Experiment, LoadError>> {
     Some(parse(experiment, &format!("experiments/{name}.toml"), table))
 }
 
+/// A published table that comes with Pageyard, as its file has it.
+#[must_use]
+pub fn published(name: &str) -> Option<&'static str> {
+    BUNDLED.iter().find(|(known, ..)| *known == name).map(|(.., table)| *table)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -232,10 +232,12 @@ impl Ready {
         self
     }
 
-    /// The same cell on a machine whose nodes have so much memory each, MiB.
+    /// The same cell on a machine whose nodes have so much memory each, MiB; nodes without memory
+    /// stay so.
     #[must_use]
     pub fn with_memory(mut self, mib: u64) -> Ready {
-        Arc::make_mut(&mut self.machine).node_memory_bytes.fill(mib << 20);
+        let nodes = &mut Arc::make_mut(&mut self.machine).node_memory_bytes;
+        nodes.iter_mut().filter(|bytes| **bytes > 0).for_each(|bytes| *bytes = mib << 20);
         self
     }
 
@@ -334,6 +336,17 @@ impl Ready {
             1 << (quarter + quarter / 2).ilog2()
         };
         if self.policy.batch_pages > 0 { self.policy.batch_pages } else { of_zone() }
+    }
+}
+
+/// For people: where, what, how many, under which policy.
+impl std::fmt::Display for Ready {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Cell { workload, argument, cpus, policy, .. } = &self.cell;
+        let (colon, s) =
+            (if argument.is_empty() { "" } else { ":" }, if *cpus == 1 { "" } else { "s" });
+        let (machine, name) = (&self.machine.name, workload.name);
+        write!(f, "{machine} {name}{colon}{argument}, {cpus} CPU{s}, {policy}")
     }
 }
 

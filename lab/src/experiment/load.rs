@@ -1,15 +1,18 @@
-//! Reads an experiment and its published table, and refuses what does not fit together: before
-//! anything runs, with the line and the field.
+//! Looks up what an experiment and its published table name, and refuses what does not fit
+//! together: before anything runs, with the line and the field.
 
-use std::ops::Range;
+use std::path::Path;
 
 use toml::{Spanned, Value};
 
 use super::cell::{Cell, CellError, Ready, Workload};
-use super::published::Table;
+pub use super::form::LoadError;
+use super::form::{Form, Placed};
+use super::published::{Lookup, Table};
+use super::sound;
 use super::spec::{Figure, Group, Slope, Spec, Variant};
-use super::workload::Unit;
-use crate::named::NamedPolicy;
+use super::workload::{Unit, nearest_hint};
+use crate::named::{self, NamedPolicy};
 
 /// An experiment that can be run: every name was looked up, every published figure found.
 #[derive(Clone, Debug)]
@@ -75,6 +78,8 @@ pub struct VariantPlan {
 /// A published figure and where its counterpart is found.
 #[derive(Clone, Debug)]
 pub struct Point {
+    /// The `[[column]]` of the file, from 0.
+    pub of: usize,
     /// Published row.
     pub row: String,
     /// Published column.
@@ -121,53 +126,32 @@ pub struct KneePlan {
     pub within: Option<f64>,
 }
 
-/// What is wrong with an experiment's file, and where.
-#[derive(Debug, thiserror::Error)]
-#[error("{file}:{line}:{column}: {}{message}", prefix(field))]
-pub struct LoadError {
-    /// The file.
-    pub file: String,
-    /// Line, from 1.
-    pub line: usize,
-    /// Column in characters, from 1.
-    pub column: usize,
-    /// Section and field, such as `variant.name`; empty where none is known.
-    pub field: String,
-    /// What is wrong.
-    pub message: String,
-}
-
-fn prefix(field: &str) -> String {
-    if field.is_empty() { String::new() } else { format!("{field}: ") }
-}
-
-type Placed = (String, Range<usize>);
-
-/// Reads the text of an experiment and of the published table it names.
+/// Reads the text of an experiment that comes with Pageyard, and of the published table it names.
 ///
 /// # Errors
 /// See [`LoadError`].
 pub fn parse(text: &str, file: &str, table: &str) -> Result<Experiment, LoadError> {
-    let refused = |(message, at): Placed| {
-        let (line, column) = place(text, at.start);
-        let field = field_at(text, line);
-        LoadError { file: file.to_string(), line, column, field, message }
-    };
-    let spec: Spec = toml::from_str(text).map_err(|error| {
-        let message = error.message().lines().next().unwrap_or_default().to_string();
-        refused((message, error.span().unwrap_or(0..0)))
-    })?;
-    check(&spec, table).map_err(refused)
+    let form = Form::read(text, file, Path::new(""))?;
+    let table = Table::parse(table).map_err(|error| form.refused(form.at_table(error)))?;
+    look_up(&form, table)
 }
 
-fn check(spec: &Spec, table: &str) -> Result<Experiment, Placed> {
-    let at_table = |message: String| (message, spec.table.span());
-    let table = Table::parse(table).map_err(|error| at_table(error.to_string()))?;
+/// Looks up every name and every published figure of an experiment.
+///
+/// # Errors
+/// See [`LoadError`].
+pub(super) fn look_up(form: &Form<'_>, table: Table) -> Result<Experiment, LoadError> {
+    looked_up(&form.spec, table).map_err(|placed| form.refused(placed))
+}
+
+fn looked_up(spec: &Spec, table: Table) -> Result<Experiment, Placed> {
     if table.id != *spec.table.get_ref() {
-        return Err(at_table(format!("the published table calls itself `{}`", table.id)));
+        let message = format!("the published table calls itself `{}`", table.id);
+        return Err((message, spec.table.span()));
     }
     let groups = spec.group.iter().map(|group| plan(spec, group, &table));
     let groups = groups.collect::<Result<Vec<_>, Placed>>()?;
+    sound::check_use(spec, &groups)?;
     Ok(Experiment { expect: spec.expect.clone(), note: spec.note.clone(), groups, table })
 }
 
@@ -209,7 +193,9 @@ fn variant_named(spec: &Spec, name: &Spanned<String>) -> Result<usize, Placed> {
     at.ok_or_else(|| {
         let known: Vec<&str> =
             spec.variant.iter().map(|variant| variant.name.get_ref().as_str()).collect();
-        (format!("no variant `{}`; variants: {}", name.get_ref(), known.join(", ")), name.span())
+        let hint = nearest_hint(name.get_ref(), known.iter().copied());
+        let known = known.join(", ");
+        (format!("no variant `{}`{hint}; variants: {known}", name.get_ref()), name.span())
     })
 }
 
@@ -225,7 +211,7 @@ fn ready(spec: &Spec, group: &Group, variant: &Variant) -> Result<VariantPlan, P
     let base = variant.policy.as_ref().unwrap_or(&spec.policy);
     let mut policy = base.get_ref().clone();
     for (at, (key, value)) in variant.set.iter().enumerate() {
-        let first = at == 0 && !policy.contains(':');
+        let first = at == 0 && named::split(base.get_ref()).1.is_none();
         let value = match value {
             Value::String(text) => text.clone(),
             other => other.to_string(),
@@ -272,7 +258,7 @@ fn points(spec: &Spec, group: &Group, table: &Table) -> Result<Vec<Point>, Place
             Some(name) => Some(variant_named(spec, name)?),
             None => None,
         };
-        for column in &spec.column {
+        for (of, column) in spec.column.iter().enumerate() {
             let of_other = |wanted: &Option<Spanned<String>>, is: &str| {
                 wanted.as_ref().is_some_and(|wanted| wanted.get_ref() != is)
             };
@@ -286,20 +272,24 @@ fn points(spec: &Spec, group: &Group, table: &Table) -> Result<Vec<Point>, Place
             {
                 continue;
             }
-            let row =
-                group.row.as_ref().or(variant.row.as_ref()).unwrap_or(&variant.name).get_ref();
+            let row = group.row.as_ref().or(variant.row.as_ref()).unwrap_or(&variant.name);
             if let Some(own) = column.is.own()
                 && !workload_of(spec, group, variant)?.figures().contains(own)
             {
                 continue;
             }
-            let heading = column.column.get_ref();
-            let published = table
-                .figure(row, heading)
-                .map_err(|error| (error.to_string(), column.column.span()))?;
+            let published = published(table, row, &column.column)?;
+            if published == 0.0 && !column.is.is_pct() {
+                let message = format!(
+                    "row `{}` is 0 there: an error in per cent of it has no meaning",
+                    row.get_ref()
+                );
+                return Err((message, column.column.span()));
+            }
             points.push(Point {
-                row: row.clone(),
-                column: heading.clone(),
+                of,
+                row: row.get_ref().clone(),
+                column: column.column.get_ref().clone(),
                 figure: column.is,
                 variant: at,
                 against: against.filter(|_| is_change),
@@ -313,28 +303,38 @@ fn points(spec: &Spec, group: &Group, table: &Table) -> Result<Vec<Point>, Place
     Ok(points)
 }
 
+/// A published figure, or what is wrong at the name of its row or column.
+fn published(
+    table: &Table,
+    row: &Spanned<String>,
+    column: &Spanned<String>,
+) -> Result<f64, Placed> {
+    table.figure(row.get_ref(), column.get_ref()).map_err(|error| {
+        let span = if matches!(error, Lookup::Row { .. }) { row.span() } else { column.span() };
+        (error.to_string(), span)
+    })
+}
+
 fn slope_of(spec: &Spec, slope: &Slope, table: &Table) -> Result<SlopePlan, Placed> {
     let mut over = Vec::new();
     for name in &slope.variants {
         let variant = variant_named(spec, name)?;
-        let number = name.get_ref().parse::<f64>().map_err(|_| {
-            (
-                format!("a slope needs variants named by numbers, not `{}`", name.get_ref()),
-                name.span(),
-            )
+        let number = name.get_ref().parse::<f64>().ok().filter(|number| number.is_finite());
+        let number = number.ok_or_else(|| {
+            let name_is = name.get_ref();
+            (format!("a slope needs variants named by numbers, not `{name_is}`"), name.span())
         })?;
-        let published = table
-            .figure(name.get_ref(), slope.column.get_ref())
-            .map_err(|error| (error.to_string(), slope.column.span()))?;
+        if over.iter().any(|&(_, other, _)| other == number) {
+            return Err((format!("a slope has `{}` twice", name.get_ref()), name.span()));
+        }
+        let published = published(table, name, &slope.column)?;
         over.push((variant, number, published));
     }
     let knee = match &slope.knee {
         None => None,
         Some(knee) => {
             let variant = variant_named(spec, &knee.from)?;
-            let published = table
-                .figure(knee.from.get_ref(), slope.column.get_ref())
-                .map_err(|error| (error.to_string(), slope.column.span()))?;
+            let published = published(table, &knee.from, &slope.column)?;
             let (name, from) = (knee.name.clone(), (variant, published));
             Some(KneePlan { name, from, within: knee.within })
         }
@@ -344,33 +344,6 @@ fn slope_of(spec: &Spec, slope: &Slope, table: &Table) -> Result<SlopePlan, Plac
     }
     let (name, figure) = (slope.name.clone(), slope.is);
     Ok(SlopePlan { name, figure, over, within: slope.within, knee })
-}
-
-/// Line and column of a byte offset, both from 1.
-fn place(text: &str, offset: usize) -> (usize, usize) {
-    let before = text.get(..offset.min(text.len())).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
-    (line, column)
-}
-
-/// Section and field that a line is about: the last heading above it and what stands before `=`.
-fn field_at(text: &str, line: usize) -> String {
-    let mut section = String::new();
-    for (number, content) in (1..).zip(text.lines()) {
-        let content = content.trim();
-        if content.starts_with('[') && !content.contains('=') {
-            section = content.trim_matches(['[', ']']).to_string();
-        }
-        if number == line {
-            let Some((field, _)) = content.split_once('=') else {
-                return section;
-            };
-            let dot = if section.is_empty() { "" } else { "." };
-            return format!("{section}{dot}{}", field.trim());
-        }
-    }
-    section
 }
 
 #[cfg(test)]

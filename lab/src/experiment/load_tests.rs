@@ -64,7 +64,7 @@ fn errors_say_file_line_field_and_what_is_wrong() {
     check("skl-desktop", "skl-deskto", "t.toml:10:11: group.machine: ", "nearest: skl-desktop");
     check("against = \"31\"", "against = \"3\"", "t.toml:19:11: variant.against: ", "no variant");
     check("batch_pages = 31", "batch_page = 31", "t.toml:13:8: variant.name: ", "batch_pages");
-    check("name = \"63\"", "name = \"64\"", "t.toml:22:10: column.column: ", "rows: 31, 63");
+    check("name = \"63\"", "name = \"64\"", "t.toml:17:8: variant.name: ", "rows: 31, 63");
     check("column = \"pct\"", "column = \"pc\"", "t.toml:26:10: column.column: ", "columns: batch");
     check(
         "score-change-pct",

@@ -29,7 +29,7 @@ pub enum Stop {
 }
 
 /// How far the work is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Cells asked for so far; a search asks for more as it goes.
     pub asked: usize,
@@ -37,6 +37,8 @@ pub struct Progress {
     pub done: usize,
     /// Of them, out of the store.
     pub stored: usize,
+    /// Cells that run now, the one that was begun first in front.
+    pub running: Vec<String>,
 }
 
 type Answer = (usize, Result<CellResult, CellError>);
@@ -91,7 +93,7 @@ pub struct Options<'a> {
     pub workers: usize,
     /// True once the user wants to end.
     pub stop: &'a (dyn Fn() -> bool + Sync),
-    /// Told after each cell and each question.
+    /// Told when a question comes, when a cell begins and when it is answered.
     pub progress: &'a (dyn Fn(Progress) + Sync),
 }
 
@@ -141,7 +143,7 @@ impl<'a> Pool<'a> {
                 state.jobs.push(Job { rank, at, ready: ready.clone(), reply: reply.clone() });
                 state.progress.asked += 1;
             }
-            state.progress
+            state.progress.clone()
         };
         drop(reply);
         self.wake.notify_all();
@@ -162,17 +164,28 @@ impl<'a> Pool<'a> {
 
     fn work(&self) {
         while let Some(job) = self.next_job() {
+            let name = job.ready.to_string();
+            self.step(|progress| progress.running.push(name.clone()));
             let (result, was_stored) = self.answer(&job.ready);
-            let progress = {
-                let mut state = self.state();
-                state.progress.done += 1;
-                state.progress.stored += usize::from(was_stored);
-                state.progress
-            };
-            (self.options.progress)(progress);
+            self.step(|progress| {
+                progress.done += 1;
+                progress.stored += usize::from(was_stored);
+                let at = progress.running.iter().position(|running| *running == name);
+                at.map(|at| progress.running.remove(at));
+            });
             // Nobody waits any more when the run is over.
             let _ = job.reply.send((job.at, result));
         }
+    }
+
+    /// Changes how far the work is, and tells.
+    fn step(&self, change: impl FnOnce(&mut Progress)) {
+        let progress = {
+            let mut state = self.state();
+            change(&mut state.progress);
+            state.progress.clone()
+        };
+        (self.options.progress)(progress);
     }
 
     /// The next job; `None` when there will be none. Drops all that wait when the user ends it.

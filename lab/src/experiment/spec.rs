@@ -3,10 +3,12 @@
 //! docs/REPRODUCE.md tells what every field means. `load` reads and checks; nothing here runs.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
+use super::sound;
 use super::workload::{OwnFigure, Unit, Workload, nearest};
 
 /// `experiments/NAME.toml`.
@@ -15,12 +17,15 @@ use super::workload::{OwnFigure, Unit, Workload, nearest};
 pub struct Spec {
     /// The published table.
     pub table: Spanned<String>,
+    /// File of the published table, for tables that do not come with Pageyard.
+    pub published: Option<Spanned<String>>,
     /// The workload of all cells.
     pub workload: Spanned<String>,
     /// The policy that variants change.
     pub policy: Spanned<String>,
     /// Time of a unit of work outside of what is modelled, unless it is fitted, ns; as the workload
     /// says without it.
+    #[serde(default, deserialize_with = "sound::think_ns")]
     pub think_ns: Option<u64>,
     /// What should come out, and why.
     pub expect: String,
@@ -40,6 +45,32 @@ pub struct Spec {
     pub slope: Vec<Slope>,
 }
 
+impl Spec {
+    /// Lets every path of a machine, policy or recording that is not absolute begin at `folder`.
+    pub fn begin_paths_at(&mut self, folder: &Path) {
+        let groups = self.group.iter_mut();
+        let machines = groups.map(|group| &mut group.machine);
+        let machines = machines.chain(self.column.iter_mut().filter_map(|c| c.machine.as_mut()));
+        machines.for_each(|machine| begin_at(machine, "", folder));
+        let policies = self.variant.iter_mut().filter_map(|variant| variant.policy.as_mut());
+        policies.chain([&mut self.policy]).for_each(|policy| begin_at(policy, "", folder));
+        let of_groups = self.group.iter_mut().filter_map(|group| group.workload.as_mut());
+        let of_variants = self.variant.iter_mut().filter_map(|variant| variant.workload.as_mut());
+        let workloads = of_groups.chain(of_variants).chain([&mut self.workload]);
+        workloads.for_each(|workload| begin_at(workload, "trace:", folder));
+    }
+}
+
+/// What stands behind `prefix`, if it is a path, begins at `folder`. Names have no slash and no
+/// ending; a recording may be a folder of any name, so behind a prefix everything is a path.
+fn begin_at(name: &mut Spanned<String>, prefix: &str, folder: &Path) {
+    let Some(path) = name.get_ref().strip_prefix(prefix) else { return };
+    let is_path = !prefix.is_empty() || path.contains('/') || path.contains(".toml");
+    if is_path && !path.is_empty() {
+        *name.get_mut() = format!("{prefix}{}", folder.join(path).display());
+    }
+}
+
 /// The one number that is fitted: think time, on the score of one variant or on another time of
 /// its unit of work, each group for itself.
 #[derive(Clone, Debug, Deserialize)]
@@ -55,7 +86,7 @@ pub struct Fit {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
-    /// A bundled machine.
+    /// A bundled machine or a machine file.
     pub machine: Spanned<String>,
     /// CPUs that run the workload; as the workload says without it.
     #[serde(default)]
@@ -113,6 +144,7 @@ pub struct Column {
     pub variant: Option<Spanned<String>>,
     /// Largest error that counts as reproduced: points where the figure is in per cent, else per
     /// cent of the published figure. Without it the figure is shown and not judged.
+    #[serde(default, deserialize_with = "sound::tolerance")]
     pub within: Option<f64>,
     /// Whether the sign has to be right as well, however small the error.
     #[serde(default)]
@@ -134,6 +166,7 @@ pub struct Slope {
     /// The variants.
     pub variants: Vec<Spanned<String>>,
     /// Largest error that counts as reproduced, per cent.
+    #[serde(default, deserialize_with = "sound::tolerance")]
     pub within: Option<f64>,
     /// Where the straight line through the variants reaches the figure of another variant: where a
     /// rise begins.
@@ -149,6 +182,7 @@ pub struct Knee {
     /// The variant whose figure the line starts from.
     pub from: Spanned<String>,
     /// Largest difference that counts as reproduced, in what variants are named by.
+    #[serde(default, deserialize_with = "sound::tolerance")]
     pub within: Option<f64>,
 }
 

@@ -258,6 +258,12 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<S
     near.min_by_key(|(distance, _)| *distance).map(|(_, known)| known.to_string())
 }
 
+/// The name most like this one as it stands in an error, `; nearest: NAME`; empty if none is.
+#[must_use]
+pub fn nearest_hint<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    nearest(name, known).map_or(String::new(), |nearest| format!("; nearest: {nearest}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,7 @@ use pageyard_lab::compare::machines::run::{self, Planned, Side};
 use pageyard_lab::experiment::pool::Stop;
 use pageyard_lab::named::NamedPolicy;
 
-use crate::cmd::reproduce::CellArgs;
+use crate::cmd::cells::CellArgs;
 
 /// Which machines, which workloads, how long.
 #[derive(clap::Args)]

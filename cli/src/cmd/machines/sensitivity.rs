@@ -8,8 +8,8 @@ use pageyard_lab::experiment::pool::Stop;
 use pageyard_lab::experiment::sensitivity::{self, End, Sensitivity, SensitivityError};
 use serde_json::{Value, json};
 
+use super::super::cells::CellArgs;
 use super::super::policies::layout::emit;
-use super::super::reproduce::CellArgs;
 
 /// Options of `pageyard machines sensitivity`.
 #[derive(clap::Args)]
