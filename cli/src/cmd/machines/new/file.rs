@@ -72,7 +72,7 @@ fn tidy(number: f64) -> String {
 /// The file.
 pub fn write(name: &str, host: &Host, figures: &Figures) -> String {
     let mut text = format!(
-        "# {}: what the kernel tells of this host, and what was measured on it.\n\
+        "# {}\n# What the kernel tells of this host, and what was measured on it.\n\
          # A memory node with CPUs counts as a socket.\n\
          name = \"{}\"\ntitle = \"{}\"\n\n\
          [sources]\nkernel = \"what the kernel tells under /sys and /proc\"\n",
