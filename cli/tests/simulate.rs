@@ -187,9 +187,9 @@ fn machines_that_cannot_be_are_refused_with_line_and_field() {
         std::fs::write(&path, bundled.replacen(line, to, 1)).unwrap();
         path.to_string_lossy().into_owned()
     };
-    let cores = "cores_per_socket = { value = 100, source = \"estimate: none\" }";
+    let cores = "cores_per_socket = { value = 129, source = \"estimate: none\" }";
     let path = with("cores_per_socket", cores);
-    refused(&["-m", &path, "-p", "linux-6.6"], "cores_per_socket: 200 cores in all, of which at");
+    refused(&["-m", &path, "-p", "linux-6.6"], "cores_per_socket: 258 cores in all, of which at");
     let memory = "node_memory_mib = { value = [4096, 0], source = \"estimate: none\" }";
     let path = with("node_memory_mib", memory);
     refused(&["-m", &path, "-p", "linux-6.6"], "node_memory_mib");

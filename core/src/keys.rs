@@ -124,6 +124,7 @@ keys! {
     (drain_chunk, choice<LockChunk>, "zone-lock hold of drains and decay"),
     (pcp_lock, choice<PcpLock>, "guard of a per-CPU cache"),
     (zone_lock_line, choice<LockLine>, "zone lock beside the free areas or apart"),
+    (spinlock, choice<SpinLock>, "how CPUs wait for a spin lock"),
     (merge, choice<Merge>, "when freed blocks join their buddies"),
     (storage, choice<Storage>, "how free blocks are kept"),
     (fallback, choice<Fallback>, "who may take whose memory"),

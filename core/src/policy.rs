@@ -178,6 +178,15 @@ choice! {
     }
 }
 choice! {
+    /// How CPUs wait for a spin lock. Read by modelled machines.
+    SpinLock {
+        /// Each on a word of its own; the lock is handed to the first (x86, 4.2 on).
+        Queued = "queued",
+        /// All on the lock itself, which says whose number is next (x86, 2.6.25 to 4.1).
+        Ticket = "ticket",
+    }
+}
+choice! {
     /// When freed blocks join their buddies.
     Merge {
         /// At once.
@@ -288,6 +297,8 @@ pub struct Policy {
     pub pcp_lock: PcpLock,
     /// Layout of the zone lock.
     pub zone_lock_line: LockLine,
+    /// Waiting for spin locks.
+    pub spinlock: SpinLock,
     /// Merging.
     pub merge: Merge,
     /// Storage of free blocks.

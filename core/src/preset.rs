@@ -179,6 +179,7 @@ const OLDEST: Policy = Policy {
     drain_chunk: LockChunk::Whole,
     pcp_lock: PcpLock::IrqOff,
     zone_lock_line: LockLine::Own,
+    spinlock: SpinLock::Queued,
     merge: Merge::Eager,
     storage: Storage::Lists,
     fallback: Fallback::A,

@@ -51,7 +51,12 @@ fn build(machine: &Machine) -> (Rc<World>, Rc<Allocator<Sim>>) {
         zones: &zones,
         tuning: Tuning::default(),
     };
-    let era = Era { lock_on_area_line: true, pcp_irq_off: true, numa_lines: NumaLines::Folded };
+    let era = Era {
+        lock_on_area_line: true,
+        pcp_irq_off: true,
+        ticket_locks: false,
+        numa_lines: NumaLines::Folded,
+    };
     let world = World::new(costs, Layout::new(&geometry, era, 0));
     let policy = preset::find("linux-4.17").expect("a preset");
     let sim = Sim::new(Rc::clone(&world));

@@ -8,6 +8,7 @@
 //! there.
 
 use crate::memory::{CONTENT, Memory, PAGE_LINES, Source, Use};
+use crate::tags::Entered;
 
 const LINE_BYTES: u64 = 64;
 /// Readers of a line that are remembered; who is forgotten loses the copy.
@@ -73,26 +74,33 @@ pub(crate) struct Page {
 impl Memory {
     /// Reads or writes contents that no other CPU has.
     pub fn use_private(&mut self, core: usize, span: Span, how: Use, now: u64) -> Touched {
-        let (socket, home) = (self.costs.socket_of(core), usize::from(span.home));
+        let (socket, home) = (self.socket_of(core), usize::from(span.home));
         let memory_ps = self.memory_ps(socket, home, now);
         let mut touched = Touched::default();
+        // First what the core's own caches do: it depends on nothing below them.
+        let mut missed = std::mem::take(&mut self.missed);
         for line in span.first..span.first + span.lines {
             let line = line | CONTENT;
             self.l1[core].insert(line);
-            if self.l2[core].touch(line) {
-                touched.add((Source::L2, self.costs.l2_ps));
-                continue;
+            match self.l2[core].enter(line) {
+                Entered::WasHere => touched.add((Source::L2, self.costs.l2_ps)),
+                Entered::New { gone } => missed.push((line, gone)),
             }
-            let far = (0..self.costs.sockets).find(|&s| s != socket && self.llc[s].touch(line));
-            touched.add(if self.llc[socket].touch(line) {
-                (Source::Llc, self.costs.llc_ps)
-            } else if let Some(theirs) = far {
-                self.reach_core(socket, theirs, home)
-            } else {
-                (if socket == home { Source::Dram } else { Source::FarDram }, memory_ps)
-            });
-            self.fill(core, line, now);
         }
+        self.llc.look_ahead(socket, missed.iter().filter_map(|&(_, gone)| gone));
+        for &(line, gone) in &missed {
+            touched.add(match self.llc.touch_all(socket, line) {
+                (_, true) => (Source::Llc, self.costs.llc_ps),
+                (Some(theirs), false) => self.reach_core(socket, theirs, home),
+                (None, false) if socket == home => (Source::Dram, memory_ps),
+                (None, false) => (Source::FarDram, memory_ps),
+            });
+            if let Some(gone) = gone {
+                self.evict(core, gone, now);
+            }
+        }
+        missed.clear();
+        self.missed = missed;
         self.move_lines(&mut touched, (socket, home), now);
         if how == Use::Write {
             // For each line that comes in, one that was written before goes out.
@@ -104,7 +112,7 @@ impl Memory {
 
     /// Reads or writes contents that other CPUs use, too.
     pub fn use_shared(&mut self, core: usize, span: Span, how: Use, now: u64) -> Touched {
-        let (socket, home) = (self.costs.socket_of(core), usize::from(span.home));
+        let (socket, home) = (self.socket_of(core), usize::from(span.home));
         let memory_ps = self.memory_ps(socket, home, now);
         let mut touched = Touched::default();
         for line in span.first..span.first + span.lines {
@@ -158,20 +166,20 @@ impl Memory {
         home: usize,
         memory_ps: u64,
     ) -> (Source, u64) {
-        let socket = self.costs.socket_of(core);
+        let socket = self.socket_of(core);
         if let Some(writer) = others[0] {
-            return self.reach_core(socket, self.costs.socket_of(writer), home);
+            return self.reach_core(socket, self.socket_of(writer), home);
         }
-        if self.llc[socket].touch(line | CONTENT) {
+        if self.llc.touch(socket, line | CONTENT) {
             return (Source::Llc, self.costs.llc_ps);
         }
         let readers = others[1..].iter().flatten();
-        let mut sockets = readers.map(|&reader| self.costs.socket_of(reader));
+        let mut sockets = readers.map(|&reader| self.socket_of(reader));
         if sockets.clone().any(|theirs| theirs == socket) {
             return (Source::Core, self.costs.clean_socket_ps);
         }
         let far = sockets.next().or_else(|| {
-            (0..self.costs.sockets).find(|&s| s != socket && self.llc[s].has(line | CONTENT))
+            (0..self.costs.sockets).find(|&s| s != socket && self.llc.has(s, line | CONTENT))
         });
         match far {
             Some(theirs) => self.reach_core(socket, theirs, home),
@@ -189,7 +197,7 @@ impl Memory {
         home: usize,
         memory_ps: u64,
     ) -> (Source, u64) {
-        let socket = self.costs.socket_of(core);
+        let socket = self.socket_of(core);
         let is_mine = usize::from(self.held(line, home as u8).writer) == core + 1;
         let fetched = match (is_here, is_mine) {
             (true, true) => (Source::L2, self.costs.l2_ps),
@@ -199,14 +207,14 @@ impl Memory {
         };
         let mut slowest = fetched;
         for &other in others.iter().flatten() {
-            let told = self.reach_core(socket, self.costs.socket_of(other), home);
+            let told = self.reach_core(socket, self.socket_of(other), home);
             slowest = if told.1 > slowest.1 { told } else { slowest };
             self.l1[other].remove(line | CONTENT);
             self.l2[other].remove(line | CONTENT);
         }
-        for (of, llc) in self.llc.iter_mut().enumerate() {
+        for of in 0..self.costs.sockets {
             if of != socket || !self.costs.llc_inclusive {
-                llc.remove(line | CONTENT);
+                self.llc.remove(of, line | CONTENT);
             }
         }
         slowest
@@ -242,14 +250,14 @@ impl Memory {
         }
         if let Some(writer) = usize::from(writer).checked_sub(1) {
             // What was written goes to the last level of whoever wrote and whoever reads.
-            self.keep_last(self.costs.socket_of(writer), line | CONTENT, now);
-            self.keep_last(self.costs.socket_of(core), line | CONTENT, now);
+            self.keep_last(self.socket_of(writer), line | CONTENT, now);
+            self.keep_last(self.socket_of(core), line | CONTENT, now);
         }
     }
 
     /// Puts a line into a socket's last-level cache; what has to go and was written goes to memory.
     pub(crate) fn keep_last(&mut self, socket: usize, line: u64, now: u64) {
-        let Some(gone) = self.llc[socket].insert(line) else {
+        let Some(gone) = self.llc.insert(socket, line) else {
             return;
         };
         if gone & CONTENT == 0 {

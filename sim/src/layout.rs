@@ -81,6 +81,8 @@ pub struct Era {
     pub lock_on_area_line: bool,
     /// A per-CPU cache is guarded by interrupts being off: no word is locked.
     pub pcp_irq_off: bool,
+    /// Who waits for a lock spins on its line, as all others do.
+    pub ticket_locks: bool,
     /// Where the counters of NUMA placement lie.
     pub numa_lines: NumaLines,
 }
@@ -342,7 +344,8 @@ mod tests {
             zones: &[zone],
             tuning: Tuning::default(),
         };
-        let era = Era { lock_on_area_line: false, pcp_irq_off: true, numa_lines };
+        let era =
+            Era { lock_on_area_line: false, pcp_irq_off: true, ticket_locks: false, numa_lines };
         Layout::new(&geometry, era, 2)
     }
 

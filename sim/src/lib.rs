@@ -5,7 +5,9 @@
 pub mod bandwidth;
 pub mod contents;
 pub mod costs;
+pub mod directory;
 mod guess;
+mod last_level;
 pub mod layout;
 pub mod lock;
 pub mod machine;
@@ -16,6 +18,7 @@ pub mod stats;
 pub mod streamer;
 pub mod tables;
 pub mod tags;
+mod ticket;
 pub mod turns;
 pub mod window;
 pub mod world;

@@ -3,7 +3,8 @@
 //! The lock is one word. Whoever finds it taken first spins on the word itself (the pending bit);
 //! others queue and spin on a word of their own, so that only the head of the queue looks at the
 //! lock. Leaving is a plain store: the head sees it after a transfer of the line, and takes the
-//! lock by writing it, after another. These are the same accesses to lines as all others.
+//! lock by writing it, after another. These are the same accesses to lines as all others. Ticket
+//! locks, where the policy asks for them, differ in how CPUs wait ([`ticket`](crate::ticket)).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -13,6 +14,7 @@ use pageyard::platform::{Field, Locks, Site, TableId, TableSpec};
 
 use crate::memory::{Line, Use};
 use crate::stats::LockAt;
+use crate::ticket;
 use crate::world::World;
 
 /// Saving flags, `cli`, and `popf` at the end: their time in instructions of base IPC.
@@ -60,6 +62,9 @@ fn hold<R>(
         waits
     };
     if waits {
+        if world.layout.era().ticket_locks {
+            ticket::arrive(world, &lock.borrow().waiting, line);
+        }
         world.park();
     }
     let entered = world.now();
@@ -74,6 +79,9 @@ fn hold<R>(
 
 /// Leaves, and hands over to the head of the queue. Returns when others can see it.
 fn leave(world: &World, lock: &RefCell<Lock>, line: Line) -> u64 {
+    if world.layout.era().ticket_locks {
+        return leave_ticket(world, lock, line);
+    }
     let left = world.publish(line);
     let mut lock = lock.borrow_mut();
     match lock.waiting.pop_front() {
@@ -86,6 +94,18 @@ fn leave(world: &World, lock: &RefCell<Lock>, line: Line) -> u64 {
             }
             world.wake(next, takes);
         }
+        None => lock.is_held = false,
+    }
+    left
+}
+
+/// The same where all who wait spin on the lock's line: the next one is among them.
+fn leave_ticket(world: &World, lock: &RefCell<Lock>, line: Line) -> u64 {
+    let left = world.publish_in_turn(line);
+    let mut lock = lock.borrow_mut();
+    let sees = ticket::release(world, &lock.waiting, line, left);
+    match lock.waiting.pop_front() {
+        Some(next) => world.wake(next, sees),
         None => lock.is_held = false,
     }
     left

@@ -7,6 +7,8 @@
 use crate::bandwidth::{self, Pipe};
 use crate::contents::Page;
 use crate::costs::Costs;
+use crate::directory::{Cores, Directory, State};
+use crate::last_level::LastLevel;
 use crate::streamer::Streamer;
 use crate::tags::Tags;
 
@@ -17,7 +19,6 @@ pub struct Line(pub u64);
 pub(crate) const CONTENT: u64 = 1 << 63;
 /// Lines of a page.
 pub const PAGE_LINES: u64 = 64;
-const CHUNK: usize = 256;
 const LINE_BYTES: u64 = 64;
 
 /// What is done to a line.
@@ -61,35 +62,28 @@ impl Source {
     ];
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct State {
-    /// Cores that may have a copy.
-    cores: u128,
-    /// Core + 1 that wrote last and has the only copy.
-    owner: u16,
-    home: u8,
-    /// CPU + 1 whose locked instruction had the line last, and when it had it.
-    locker: u16,
-    locked_at: u64,
-}
-
 /// The caches and the memory of a machine.
 pub struct Memory {
     pub(crate) costs: Costs,
     pub(crate) l1: Vec<Tags>,
     pub(crate) l2: Vec<Tags>,
-    pub(crate) llc: Vec<Tags>,
+    pub(crate) llc: LastLevel,
+    /// Socket of each core.
+    sockets: Vec<u8>,
+    /// Cores of each socket.
+    of_socket: Vec<Cores>,
     streamers: Vec<Streamer>,
     /// Lines that prefetchers asked for, by core, and when they are here.
     coming: Vec<Vec<(u64, u64)>>,
-    directory: Vec<Option<Box<[State; CHUNK]>>>,
-    home_of: Box<dyn Fn(u64) -> u8>,
+    directory: Directory,
     /// Memory of each socket.
     channels: Vec<Pipe>,
     /// Links by socket that sends and socket that gets.
     links: Vec<Vec<Pipe>>,
     /// Contents of pages that several CPUs use.
     pub(crate) shared: Vec<Option<Box<Page>>>,
+    /// Room for lines of a page that the core did not have, each with the one that had to go.
+    pub(crate) missed: Vec<(u64, Option<u64>)>,
 }
 
 impl Memory {
@@ -98,48 +92,41 @@ impl Memory {
     #[must_use]
     pub fn new(costs: &Costs, lines: u64, home_of: Box<dyn Fn(u64) -> u8>) -> Memory {
         let (cores, sockets) = (costs.cores(), costs.sockets);
-        assert!(cores <= 128, "a machine has at most 128 cores");
-        let mut directory = Vec::new();
-        directory.resize_with((lines as usize).div_ceil(CHUNK), || None);
+        let per = costs.cores_per_socket;
         Memory {
             costs: costs.clone(),
             l1: vec![Tags::new(costs.l1); cores],
             l2: vec![Tags::new(costs.l2); cores],
-            llc: vec![Tags::adaptive(costs.llc); sockets],
+            llc: LastLevel::new(costs.llc, sockets, lines),
+            sockets: (0..cores).map(|core| costs.socket_of(core) as u8).collect(),
+            of_socket: (0..sockets).map(|socket| Cores::span(socket * per, per)).collect(),
             streamers: vec![Streamer::default(); cores],
             coming: vec![Vec::new(); cores],
-            directory,
-            home_of,
+            directory: Directory::new(lines, cores, home_of),
             channels: vec![Pipe::new(costs.dram_bytes_per_us); sockets],
             links: vec![vec![Pipe::new(costs.link_bytes_per_us); sockets]; sockets],
             shared: Vec::new(),
+            missed: Vec::new(),
         }
     }
 
-    fn state(&mut self, line: u64) -> &mut State {
-        let chunk = &mut self.directory[line as usize / CHUNK];
-        let states = chunk.get_or_insert_with(|| {
-            let first = line - line % CHUNK as u64;
-            let mut states = Box::new([State::default(); CHUNK]);
-            for (at, state) in states.iter_mut().enumerate() {
-                state.home = (self.home_of)(first + at as u64);
-            }
-            states
-        });
-        &mut states[line as usize % CHUNK]
+    /// Socket of a core.
+    #[inline]
+    pub(crate) fn socket_of(&self, core: usize) -> usize {
+        usize::from(self.sockets[core])
     }
 
     /// A CPU asks for a line to execute a locked instruction: which CPU had it for one last, and
     /// when. Requests are served in the order in which they are made: nobody gets a line that is
     /// still on its way to somebody else.
     pub fn last_locked(&mut self, line: Line) -> (Option<usize>, u64) {
-        let state = self.state(line.0);
+        let state = self.directory.state(line.0);
         (usize::from(state.locker).checked_sub(1), state.locked_at)
     }
 
     /// A CPU's locked instruction has a line from a time on.
     pub fn note_locked(&mut self, line: Line, cpu: usize, at: u64) {
-        let state = self.state(line.0);
+        let state = self.directory.state(line.0);
         (state.locker, state.locked_at) = (cpu as u16 + 1, at);
     }
 
@@ -147,27 +134,29 @@ impl Memory {
     pub fn access(&mut self, core: usize, line: Line, how: Use, now: u64) -> (Source, u64) {
         let line = line.0;
         debug_assert!(line & CONTENT == 0);
-        let bit = 1u128 << core;
-        let state = *self.state(line);
-        let has = state.cores & bit != 0;
+        let me = Cores::one(core);
+        let (state, cores) = (*self.directory.state(line), self.directory.cores(line));
+        let has = !cores.within(me).is_empty();
         let owns = usize::from(state.owner) == core + 1;
         if has && (owns || how == Use::Read) {
-            let found = self.own_copy(core, line, now);
+            let found = self.own_copy(core, line, state.home, now);
             if found.0 != Source::L1 {
                 self.stream(core, line, now);
             }
             return found;
         }
         let (source, latency) = match how {
-            Use::Read => self.fetch(core, line, state, now),
-            Use::Write => self.take(core, line, state, now),
+            Use::Read => self.fetch(core, line, (state, cores), now),
+            Use::Write => self.take(core, line, (state, cores), now),
         };
         self.fill(core, line, now);
-        let others = self.state(line);
-        match how {
-            Use::Read => (others.cores, others.owner) = (others.cores | bit, 0),
-            Use::Write => (others.cores, others.owner) = (bit, core as u16 + 1),
-        }
+        // Filling may have put out this very line's copies elsewhere: they are asked for again.
+        let (cores, owner) = match how {
+            Use::Read => (self.directory.cores(line).and(me), 0),
+            Use::Write => (me, core as u16 + 1),
+        };
+        self.directory.set_cores(line, cores);
+        self.directory.state(line).owner = owner;
         if self.costs.adjacent_line && matches!(source, Source::Dram | Source::FarDram) {
             self.fetch_along(core, line ^ 1, now);
         }
@@ -181,7 +170,7 @@ impl Memory {
         }
     }
 
-    fn own_copy(&mut self, core: usize, line: u64, now: u64) -> (Source, u64) {
+    fn own_copy(&mut self, core: usize, line: u64, home: u8, now: u64) -> (Source, u64) {
         let coming = &mut self.coming[core];
         if let Some(at) = coming.iter().position(|&(coming, _)| coming == line) {
             let (_, ready) = coming.swap_remove(at);
@@ -198,16 +187,15 @@ impl Memory {
             return (Source::L2, self.costs.l2_ps);
         }
         // The directory says more than the tags remember: contents pushed it out.
-        let state = *self.state(line);
-        let found = self.below(core, line, state.home, now);
+        let found = self.below(core, line, home, now);
         self.fill(core, line, now);
         found
     }
 
     /// From the last-level cache of the socket, else from memory.
     fn below(&mut self, core: usize, line: u64, home: u8, now: u64) -> (Source, u64) {
-        let socket = self.costs.socket_of(core);
-        if self.llc[socket].touch(line) {
+        let socket = self.socket_of(core);
+        if self.llc.touch(socket, line) {
             return (Source::Llc, self.costs.llc_ps);
         }
         if self.costs.llc_inclusive {
@@ -240,20 +228,26 @@ impl Memory {
     }
 
     /// Reads a line that this core has no copy of.
-    fn fetch(&mut self, core: usize, line: u64, state: State, now: u64) -> (Source, u64) {
-        let socket = self.costs.socket_of(core);
+    fn fetch(
+        &mut self,
+        core: usize,
+        line: u64,
+        (state, cores): (State, Cores),
+        now: u64,
+    ) -> (Source, u64) {
+        let socket = self.socket_of(core);
         if let Some(owner) = usize::from(state.owner).checked_sub(1).filter(|&owner| owner != core)
         {
-            let theirs = self.costs.socket_of(owner);
+            let theirs = self.socket_of(owner);
             // What was written goes to the last-level cache of whoever wrote and whoever reads.
             self.keep_last(theirs, line, now);
             self.keep_last(socket, line, now);
             return self.reach_core(socket, theirs, usize::from(state.home));
         }
-        let in_socket = state.cores & self.cores_of(socket);
+        let in_socket = cores.within(self.of_socket[socket]);
         // An inclusive last level has the line, too, but a single core may have written it since.
-        let is_asked = self.costs.llc_inclusive && in_socket.count_ones() == 1;
-        if in_socket != 0 && (!self.llc[socket].touch(line) || is_asked) {
+        let is_asked = self.costs.llc_inclusive && in_socket.is_one();
+        if !in_socket.is_empty() && (!self.llc.touch(socket, line) || is_asked) {
             // Another core of the socket has it clean, and the snoop filter knows.
             return (Source::Llc, self.costs.clean_socket_ps);
         }
@@ -261,36 +255,31 @@ impl Memory {
     }
 
     /// Makes a line this core's alone.
-    fn take(&mut self, core: usize, line: u64, state: State, now: u64) -> (Source, u64) {
-        let bit = 1u128 << core;
-        let socket = self.costs.socket_of(core);
-        let has = state.cores & bit != 0;
-        let fetched =
-            if has { self.own_copy(core, line, now) } else { self.fetch(core, line, state, now) };
-        let others = state.cores & !bit;
-        if others == 0 || matches!(fetched.0, Source::Core | Source::FarCore) {
+    fn take(
+        &mut self,
+        core: usize,
+        line: u64,
+        (state, cores): (State, Cores),
+        now: u64,
+    ) -> (Source, u64) {
+        let (me, socket) = (Cores::one(core), self.socket_of(core));
+        let fetched = match cores.within(me).is_empty() {
+            false => self.own_copy(core, line, state.home, now),
+            true => self.fetch(core, line, (state, cores), now),
+        };
+        let others = cores.without(me);
+        if others.is_empty() || matches!(fetched.0, Source::Core | Source::FarCore) {
             return fetched;
         }
-        let far = others & !self.cores_of(socket);
-        let told = match far {
-            0 => self.reach_core(socket, socket, usize::from(state.home)),
-            _ => {
-                let theirs = self.costs.socket_of(127 - far.leading_zeros() as usize);
-                self.reach_core(socket, theirs, usize::from(state.home))
-            }
-        };
+        let far = others.without(self.of_socket[socket]);
+        let theirs = far.last().map_or(socket, |core| self.socket_of(core));
+        let told = self.reach_core(socket, theirs, usize::from(state.home));
         if told.1 > fetched.1 { told } else { fetched }
     }
 
     pub(crate) fn reach_core(&self, socket: usize, theirs: usize, home: usize) -> (Source, u64) {
         let source = if socket == theirs { Source::Core } else { Source::FarCore };
         (source, self.costs.dirty_ps[socket][theirs][home])
-    }
-
-    fn cores_of(&self, socket: usize) -> u128 {
-        let per = self.costs.cores_per_socket;
-        let ones = if per == 128 { u128::MAX } else { (1u128 << per) - 1 };
-        ones << (socket * per)
     }
 
     /// Puts a line into a core's caches; what has to go from the second level goes to the last.
@@ -301,14 +290,15 @@ impl Memory {
         }
     }
 
-    fn evict(&mut self, core: usize, gone: u64, now: u64) {
-        let socket = self.costs.socket_of(core);
+    pub(crate) fn evict(&mut self, core: usize, gone: u64, now: u64) {
+        let socket = self.socket_of(core);
         self.keep_last(socket, gone, now);
         if gone & CONTENT != 0 {
             return;
         }
-        let state = self.state(gone);
-        state.cores &= !(1u128 << core);
+        let cores = self.directory.cores(gone).without(Cores::one(core));
+        self.directory.set_cores(gone, cores);
+        let state = self.directory.state(gone);
         if usize::from(state.owner) == core + 1 {
             state.owner = 0;
         }
@@ -316,16 +306,16 @@ impl Memory {
 
     /// A line nobody asked for comes along, if nobody is writing it.
     fn fetch_along(&mut self, core: usize, line: u64, now: u64) {
-        if line as usize / CHUNK >= self.directory.len() {
+        if !self.directory.has(line) {
             return;
         }
-        let state = *self.state(line);
-        let bit = 1u128 << core;
-        if state.owner != 0 || state.cores & bit != 0 {
+        let (state, cores) = (*self.directory.state(line), self.directory.cores(line));
+        let me = Cores::one(core);
+        if state.owner != 0 || !cores.within(me).is_empty() {
             return;
         }
-        let socket = self.costs.socket_of(core);
-        let latency = if self.llc[socket].touch(line) {
+        let socket = self.socket_of(core);
+        let latency = if self.llc.touch(socket, line) {
             self.costs.llc_ps
         } else {
             self.reach_memory(socket, usize::from(state.home), now).1
@@ -336,7 +326,8 @@ impl Memory {
         if let Some(gone) = self.l2[core].insert(line) {
             self.evict(core, gone, now);
         }
-        self.state(line).cores |= bit;
+        let cores = self.directory.cores(line).and(me);
+        self.directory.set_cores(line, cores);
     }
 }
 
@@ -367,6 +358,21 @@ mod tests {
         let far = Line((1 << 19) + 3);
         assert_eq!(m.access(0, far, Use::Write, 0), (Source::FarDram, 140_000));
         assert_eq!(m.access(5, far, Use::Read, 0), (Source::FarCore, 170_000));
+    }
+
+    #[test]
+    fn cores_beyond_the_first_128_are_told_apart() {
+        let mut m = Memory::new(&round(2, 96), 1 << 10, Box::new(|_| 0));
+        let line = Line(5);
+        assert_eq!(m.access(130, line, Use::Read, 0), (Source::FarDram, 140_000));
+        assert_eq!(m.access(191, line, Use::Read, 0), (Source::Llc, 20_000));
+        assert_eq!(m.access(2, line, Use::Read, 0).0, Source::Dram);
+        // The furthest copies are told: those of the other socket, and not of core 130 - 128.
+        assert_eq!(m.access(2, line, Use::Write, 0), (Source::FarCore, 170_000));
+        assert_eq!(m.access(2, line, Use::Write, 0), (Source::L1, 1_000));
+        assert_eq!(m.access(130, line, Use::Write, 0), (Source::FarCore, 110_000));
+        assert_eq!(m.access(130, line, Use::Write, 0), (Source::L1, 1_000));
+        assert_eq!(m.access(191, line, Use::Read, 0), (Source::Core, 50_000));
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Tables of words that exist once they are touched, each access charged to its line.
+//! Tables of words, each access charged to its line.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use pageyard::platform::{Field, Ordering, Owned, Shared, TableId, TableSpec};
@@ -8,45 +8,37 @@ use pageyard::platform::{Field, Ordering, Owned, Shared, TableId, TableSpec};
 use crate::memory::Use;
 use crate::world::World;
 
-/// Words of a chunk of records.
-const CHUNK_RECORDS: usize = 256;
-
 /// The field of a page record that is not 0 if the page begins a free block.
 const FREE_HEAD: Field = Field(2);
 /// The first two fields of page records and list heads are links.
 const LINK_FIELDS: u8 = 2;
 
-/// Words that were touched, or nothing.
-type Chunk<W> = Option<Box<[Cell<W>]>>;
-
-struct Chunks<W> {
-    chunks: RefCell<Vec<Chunk<W>>>,
+/// Words by record and field. They come zeroed from the system: memory that is never touched is
+/// never backed.
+struct Words<W> {
+    words: RefCell<Vec<W>>,
     fields: usize,
 }
 
-impl<W: Copy + Default> Chunks<W> {
-    fn new(spec: TableSpec) -> Chunks<W> {
-        let mut chunks = Vec::new();
-        chunks.resize_with(spec.records.div_ceil(CHUNK_RECORDS), || None);
-        Chunks { chunks: RefCell::new(chunks), fields: usize::from(spec.fields) }
+impl<W: Copy + Default> Words<W> {
+    fn new(spec: TableSpec) -> Words<W> {
+        let fields = usize::from(spec.fields);
+        Words { words: RefCell::new(vec![W::default(); spec.records * fields]), fields }
     }
 
+    #[inline]
     fn at(&self, record: usize, field: Field) -> usize {
-        record % CHUNK_RECORDS * self.fields + usize::from(field.0)
+        record * self.fields + usize::from(field.0)
     }
 
+    #[inline]
     fn get(&self, record: usize, field: Field) -> W {
-        let chunks = self.chunks.borrow();
-        let chunk = chunks[record / CHUNK_RECORDS].as_ref();
-        chunk.map_or(W::default(), |words| words[self.at(record, field)].get())
+        self.words.borrow()[self.at(record, field)]
     }
 
+    #[inline]
     fn set(&self, record: usize, field: Field, value: W) {
-        let mut chunks = self.chunks.borrow_mut();
-        let words = chunks[record / CHUNK_RECORDS].get_or_insert_with(|| {
-            (0..CHUNK_RECORDS * self.fields).map(|_| Cell::new(W::default())).collect()
-        });
-        words[self.at(record, field)].set(value);
+        self.words.borrow_mut()[self.at(record, field)] = value;
     }
 }
 
@@ -54,7 +46,7 @@ impl<W: Copy + Default> Chunks<W> {
 pub struct SimTable<W> {
     world: Rc<World>,
     id: TableId,
-    words: Chunks<W>,
+    words: Words<W>,
     /// CPUs race on its words for more than a hint: they give way before they use one.
     is_switch_point: bool,
 }
@@ -64,10 +56,14 @@ impl<W: Copy + Default + PartialEq> SimTable<W> {
     #[must_use]
     pub fn new(world: Rc<World>, spec: TableSpec) -> SimTable<W> {
         let is_switch_point = matches!(spec.id, TableId::StatTotals | TableId::EventTotals);
-        SimTable { world, id: spec.id, words: Chunks::new(spec), is_switch_point }
+        SimTable { world, id: spec.id, words: Words::new(spec), is_switch_point }
     }
 
+    #[inline]
     fn use_word(&self, record: usize, field: Field, how: Use) {
+        if !self.world.is_charging() {
+            return;
+        }
         let line = self.world.layout.line(self.id, record, field);
         let is_link = field.0 < LINK_FIELDS;
         match self.id {

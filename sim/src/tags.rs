@@ -60,23 +60,110 @@ impl Duel {
     }
 }
 
+/// Flag of lines that are contents of pages.
+const FLAG: u64 = 1 << 63;
+/// Lines are numbered below this, apart from the flag: more than any machine has memory for, and
+/// few enough for [`Sets::split`].
+const LINES_MAX: u64 = 1 << 40;
+/// Ways are looked through in steps of so many: one vector of every processor.
+const STEP: usize = 4;
+
+/// Which set a line belongs to, and which of the set's lines it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Sets {
+    /// A power of two: the lowest bits.
+    Bits(u32),
+    /// Any other number, by its reciprocal, 2^64 / sets rounded up: dividing takes long. `flag` is
+    /// what the flag's value leaves when it is divided.
+    Number { sets: u64, reciprocal: u64, flag: u64 },
+}
+
+impl Sets {
+    fn of(sets: usize) -> Sets {
+        let sets = sets as u64;
+        assert!(sets < 1 << 23, "a cache of {sets} sets: at most 2^23 can be modelled");
+        match sets.is_power_of_two() {
+            true => Sets::Bits(sets.trailing_zeros()),
+            false => Sets::Number { sets, reciprocal: u64::MAX / sets + 1, flag: FLAG % sets },
+        }
+    }
+
+    /// Set and name of a line. Names begin with 1: 0 is empty. A line and the line of contents with
+    /// the same number have names that differ in their lowest bit.
+    #[inline]
+    pub(crate) fn split(self, line: u64) -> (usize, u32) {
+        let (number, flag) = (line & !FLAG, line >> 63);
+        let (set, quotient) = match self {
+            Sets::Bits(bits) => (number & ((1 << bits) - 1), number >> bits),
+            Sets::Number { sets, reciprocal, flag: more } => {
+                assert!(number < LINES_MAX, "line {number} of at most 2^40");
+                // Exact below 2^64 / sets (Granlund and Montgomery, Division by invariant integers
+                // using multiplication, PLDI 1994).
+                let number = number + flag * more;
+                let quotient = ((u128::from(number) * u128::from(reciprocal)) >> 64) as u64;
+                (number.wrapping_sub(quotient.wrapping_mul(sets)), quotient)
+            }
+        };
+        let name = (quotient << 1 | flag).wrapping_add(1);
+        assert!(name <= u64::from(u32::MAX), "line {number}: more than a cache's names tell apart");
+        (set as usize, name as u32)
+    }
+
+    /// The line of a set and name.
+    #[inline]
+    fn join(self, set: usize, name: u32) -> u64 {
+        let (quotient, flag) = (u64::from(name - 1) >> 1, u64::from(name - 1) & 1);
+        let number = match self {
+            Sets::Bits(bits) => quotient << bits | set as u64,
+            Sets::Number { sets, flag: more, .. } => quotient * sets + set as u64 - flag * more,
+        };
+        number | flag << 63
+    }
+}
+
+/// What became of a line that was to enter a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entered {
+    /// It was there.
+    WasHere,
+    /// It is there now.
+    New {
+        /// The line that had to go.
+        gone: Option<u64>,
+    },
+}
+
 /// The tags of a cache.
 #[derive(Clone, Debug)]
 pub struct Tags {
-    shape: Shape,
-    /// Line + 1 by set, most recently used first; 0 is empty.
-    ways: Vec<u64>,
-    /// Sets less one where they are a power of two: dividing takes long.
-    mask: Option<u64>,
+    sets: Sets,
+    ways: usize,
+    /// Places of a set: its ways, rounded up to whole steps. Those beyond stay empty.
+    places: usize,
+    /// Names of lines by set, most recently used first; 0 is empty.
+    names: Vec<u32>,
     duel: Option<Duel>,
+}
+
+/// Way of a name that is in a set once at the most.
+#[inline]
+fn find(set: &[u32], name: u32) -> Option<usize> {
+    let (steps, _) = set.as_chunks::<STEP>();
+    for (at, step) in steps.iter().enumerate() {
+        if step.iter().fold(false, |is_here, &other| is_here | (other == name)) {
+            return step.iter().position(|&other| other == name).map(|way| at * STEP + way);
+        }
+    }
+    None
 }
 
 impl Tags {
     /// An empty cache.
     #[must_use]
     pub fn new(shape: Shape) -> Tags {
-        let mask = shape.sets.is_power_of_two().then(|| shape.sets as u64 - 1);
-        Tags { shape, ways: vec![0; shape.sets * shape.ways], mask, duel: None }
+        let places = shape.ways.next_multiple_of(STEP);
+        let names = vec![0; shape.sets * places];
+        Tags { sets: Sets::of(shape.sets), ways: shape.ways, places, names, duel: None }
     }
 
     /// An empty cache that adapts.
@@ -85,76 +172,122 @@ impl Tags {
         Tags { duel: Some(Duel::default()), ..Tags::new(shape) }
     }
 
-    /// Set of a line.
-    fn index(&self, line: u64) -> usize {
-        self.mask.map_or_else(|| line % self.shape.sets as u64, |mask| line & mask) as usize
+    fn set(&mut self, set: usize) -> &mut [u32] {
+        &mut self.names[set * self.places..][..self.places]
     }
 
-    fn set(&mut self, line: u64) -> &mut [u64] {
-        let set = self.index(line);
-        &mut self.ways[set * self.shape.ways..][..self.shape.ways]
+    /// How lines fall into sets: the same in all caches of a shape.
+    pub(crate) fn sets(&self) -> Sets {
+        self.sets
     }
 
     /// True if the line is here; it is then the most recently used.
     pub fn touch(&mut self, line: u64) -> bool {
-        let (is_here, set) = (self.bring_up(line), self.index(line));
-        if let Some(duel) = self.duel.as_mut().filter(|_| !is_here) {
-            duel.missed(set);
+        let (set, name) = self.sets.split(line);
+        self.touch_at(set, name)
+    }
+
+    /// The same by set and name.
+    #[inline]
+    pub(crate) fn touch_at(&mut self, set: usize, name: u32) -> bool {
+        let is_here = self.bring_up(set, name);
+        if !is_here {
+            self.missed(set);
         }
         is_here
     }
 
-    fn bring_up(&mut self, line: u64) -> bool {
-        let set = self.set(line);
-        if set[0] == line + 1 {
+    /// What touching a line of the set does that is not here.
+    #[inline]
+    pub(crate) fn missed(&mut self, set: usize) {
+        if let Some(duel) = &mut self.duel {
+            duel.missed(set);
+        }
+    }
+
+    /// Reads the sets of lines for nothing, so that the host has them near when they are used:
+    /// reads in a row overlap, uses one by one each wait.
+    pub(crate) fn look_ahead(&self, lines: impl Iterator<Item = u64>) {
+        let sets = lines.map(|line| self.sets.split(line).0);
+        let firsts = sets.map(|set| self.names[set * self.places]);
+        std::hint::black_box(firsts.fold(0, |all, name| all ^ name));
+    }
+
+    #[inline]
+    fn bring_up(&mut self, set: usize, name: u32) -> bool {
+        let set = self.set(set);
+        if set[0] == name {
             return true;
         }
-        match set.iter().position(|&tag| tag == line + 1) {
-            Some(way) => {
-                set[..=way].rotate_right(1);
-                true
-            }
-            None => false,
+        let way = find(set, name);
+        if let Some(way) = way {
+            set.copy_within(..way, 1);
+            set[0] = name;
         }
+        way.is_some()
     }
 
     /// True if the line is here; nothing changes.
     #[must_use]
     pub fn has(&self, line: u64) -> bool {
-        let set = self.index(line);
-        self.ways[set * self.shape.ways..][..self.shape.ways].contains(&(line + 1))
+        let (set, name) = self.sets.split(line);
+        self.has_at(set, name)
     }
 
-    /// Takes the line out, if it is here.
-    pub fn remove(&mut self, line: u64) {
-        let set = self.set(line);
-        if let Some(way) = set.iter().position(|&tag| tag == line + 1) {
-            set[way..].rotate_left(1);
-            if let Some(last) = set.last_mut() {
-                *last = 0;
-            }
+    /// The same by set and name.
+    #[inline]
+    pub(crate) fn has_at(&self, set: usize, name: u32) -> bool {
+        find(&self.names[set * self.places..][..self.places], name).is_some()
+    }
+
+    /// Takes the line out, if it is here; true if it was.
+    pub fn remove(&mut self, line: u64) -> bool {
+        let (set, name) = self.sets.split(line);
+        let ways = self.ways;
+        let set = &mut self.set(set)[..ways];
+        let way = set.iter().position(|&other| other == name);
+        if let Some(way) = way {
+            set.copy_within(way + 1.., way);
+            set[ways - 1] = 0;
         }
+        way.is_some()
     }
 
     /// Puts the line in; returns the line that had to go. What is put in where it is already counts
     /// as used, but not in a last level: there it only comes back from above.
     pub fn insert(&mut self, line: u64) -> Option<u64> {
-        let is_here = if self.duel.is_some() { self.has(line) } else { self.bring_up(line) };
-        if is_here {
-            return None;
+        let (set, name) = self.sets.split(line);
+        let is_here = match self.duel {
+            Some(_) => find(self.set(set), name).is_some(),
+            None => self.bring_up(set, name),
+        };
+        if is_here { None } else { self.put(set, name) }
+    }
+
+    /// Touches a line, and puts it in if it is not here: what had to go then.
+    pub(crate) fn enter(&mut self, line: u64) -> Entered {
+        let (set, name) = self.sets.split(line);
+        match self.touch_at(set, name) {
+            true => Entered::WasHere,
+            false => Entered::New { gone: self.put(set, name) },
         }
-        let at = self.index(line);
+    }
+
+    /// Puts in a line, by set and name, of which the caller knows that it is not here; returns the
+    /// line that had to go.
+    pub(crate) fn put(&mut self, at: usize, name: u32) -> Option<u64> {
         let is_last = self.duel.as_mut().is_some_and(|duel| duel.is_last(at));
-        let set = self.set(line);
-        let last = set.len() - 1;
+        let last = self.ways - 1;
+        let set = self.set(at);
+        let gone = set[last];
         // Where there is room, the line goes in front of it.
-        let is_last = is_last && set[last] != 0;
-        if !is_last {
-            set.rotate_right(1);
+        if is_last && gone != 0 {
+            set[last] = name;
+        } else {
+            set.copy_within(..last, 1);
+            set[0] = name;
         }
-        let way = if is_last { last } else { 0 };
-        let gone = std::mem::replace(&mut set[way], line + 1);
-        gone.checked_sub(1)
+        (gone != 0).then(|| self.sets.join(at, gone))
     }
 }
 
@@ -174,10 +307,44 @@ mod tests {
     }
 
     #[test]
+    fn a_line_is_found_again_by_set_and_name() {
+        for sets in [1, 3, 64, 49_152, 57_344, (1 << 23) - 1] {
+            let by = Sets::of(sets);
+            let most = (1u64 << 30).min(LINES_MAX / sets as u64) * sets as u64;
+            for number in [0, 1, 63, 64, 57_343, 57_344, 123_456_789, most - 1] {
+                for line in [number.min(most - 1), number.min(most - 1) | FLAG] {
+                    let (set, name) = by.split(line);
+                    assert_eq!(set as u64, line % sets as u64, "{line} of {sets}");
+                    assert_eq!(by.join(set, name), line, "of {sets}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn entering_is_touching_and_putting_in() {
+        let shape = Shape { sets: 3, ways: 5 };
+        let (mut long, mut short) = (Tags::new(shape), Tags::new(shape));
+        let mut here = 0;
+        for line in (0..400).map(|at| at * at % 37 + if at % 3 == 0 { FLAG } else { 0 }) {
+            let entered = short.enter(line);
+            let is_here = long.touch(line);
+            here += u32::from(is_here);
+            let gone = if is_here { None } else { long.insert(line) };
+            match entered {
+                Entered::WasHere => assert!(is_here),
+                Entered::New { gone: other } => assert_eq!((is_here, gone), (false, other)),
+            }
+            assert_eq!(long.names, short.names);
+        }
+        assert!((50..350).contains(&here), "{here}: both were seen");
+    }
+
+    #[test]
     fn what_is_taken_out_leaves_room() {
         let mut tags = Tags::new(Shape { sets: 1, ways: 3 });
         (0..3).for_each(|line| assert_eq!(tags.insert(line), None));
-        tags.remove(1);
+        assert!(tags.remove(1) && !tags.remove(1));
         assert!(tags.has(0) && !tags.has(1) && tags.has(2));
         assert_eq!((tags.insert(4), tags.insert(5)), (None, Some(0)));
     }

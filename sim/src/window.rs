@@ -29,8 +29,11 @@ pub struct Window {
     now: u64,
     rest_fs: u64,
     instructions: u64,
-    /// Loads under way: the instruction that asked, and when the line arrives.
-    loads: VecDeque<(u64, u64)>,
+    /// Loads under way: the instruction that asked, and when the line arrives. Some that are here
+    /// already may be among them: nobody waits for these.
+    loads: Vec<(u64, u64)>,
+    /// The oldest instruction among them.
+    oldest: u64,
     /// When each waiting store becomes visible; ascending.
     stores: VecDeque<u64>,
     visible: u64,
@@ -40,8 +43,9 @@ impl Window {
     /// A CPU that waits for nothing, at time 0.
     #[must_use]
     pub fn new(shape: Shape) -> Window {
-        let (loads, stores) = (VecDeque::new(), VecDeque::new());
-        Window { shape, now: 0, rest_fs: 0, instructions: 0, loads, stores, visible: 0 }
+        let (loads, stores) = (Vec::with_capacity(shape.fill_buffers + 1), VecDeque::new());
+        let (now, rest_fs, instructions, visible, oldest) = (0, 0, 0, 0, NOBODY);
+        Window { shape, now, rest_fs, instructions, loads, oldest, stores, visible }
     }
 
     /// Time of this CPU.
@@ -61,32 +65,43 @@ impl Window {
         let fs = instructions * self.shape.instruction_fs * slower / 1000 + self.rest_fs;
         self.now += fs / 1000;
         self.rest_fs = fs % 1000;
-        let full = |at: u64| at + self.shape.reorder < self.instructions;
-        if self.loads.iter().any(|&(at, _)| full(at)) {
+        let (reorder, instructions) = (self.shape.reorder, self.instructions);
+        let full = |at: u64| at + reorder < instructions;
+        if full(self.oldest) {
             let last = self.loads.iter().filter(|&&(at, _)| full(at)).map(|&(_, done)| done);
             self.now = self.now.max(last.max().unwrap_or(0));
-            self.loads.retain(|&(at, _)| !full(at));
+            self.keep(|at, _| !full(at));
         }
+    }
+
+    /// Forgets loads.
+    fn keep(&mut self, keep: impl Fn(u64, u64) -> bool) {
+        self.loads.retain(|&(at, done)| keep(at, done));
+        self.oldest = self.loads.iter().map(|&(at, _)| at).min().unwrap_or(NOBODY);
     }
 
     /// Asks for a line that arrives after `latency`.
     pub fn load(&mut self, latency: u64) {
         self.make_room();
-        self.loads.push_back((self.instructions, self.now + latency));
+        self.oldest = self.oldest.min(self.instructions);
+        self.loads.push((self.instructions, self.now + latency));
     }
 
     /// Asks for a line that nothing waits for: it takes a fill buffer, but not the window.
     pub fn prefetch(&mut self, latency: u64) {
         self.make_room();
-        self.loads.push_back((NOBODY, self.now + latency));
+        self.loads.push((NOBODY, self.now + latency));
     }
 
     fn make_room(&mut self) {
-        self.loads.retain(|&(_, done)| done > self.now);
-        while self.loads.len() >= self.shape.fill_buffers {
+        let (now, buffers) = (self.now, self.shape.fill_buffers);
+        if self.loads.len() >= buffers {
+            self.keep(|_, done| done > now);
+        }
+        while self.loads.len() >= buffers {
             let first = self.loads.iter().map(|&(_, done)| done).min().unwrap_or(self.now);
             self.now = self.now.max(first);
-            self.loads.retain(|&(_, done)| done > first);
+            self.keep(|_, done| done > first);
         }
     }
 
@@ -115,7 +130,8 @@ impl Window {
         let asked = self.loads.iter().filter(|&&(at, _)| at != NOBODY);
         let last = asked.map(|&(_, done)| done).max().unwrap_or(0);
         self.now = self.now.max(last).max(self.visible);
-        self.loads.retain(|&(at, done)| at == NOBODY && done > self.now);
+        let now = self.now;
+        self.keep(|at, done| at == NOBODY && done > now);
         self.stores.clear();
     }
 }

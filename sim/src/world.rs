@@ -27,6 +27,9 @@ use crate::window::Window;
 /// Architecture, 5th edition, appendix A), so that one access comes with 2.8 instructions.
 pub const INSTRUCTIONS_PER_ACCESS: u64 = 3;
 struct Cpu {
+    /// Its core, and the other thread of that.
+    core: usize,
+    sibling: Option<usize>,
     window: Window,
     /// Lines that were prefetched and are not here yet, with the time they will be.
     coming: Vec<(Line, u64)>,
@@ -74,7 +77,11 @@ impl World {
     pub fn new(costs: Costs, layout: Layout) -> Rc<World> {
         let homes = layout.clone();
         let memory = Memory::new(&costs, layout.lines(), Box::new(move |line| homes.home(line)));
-        let cpu = |_| Cpu {
+        let (cores, all) = (costs.cores(), costs.cpus());
+        let sibling = |cpu| (costs.threads_per_core > 1).then(|| (cpu + cores) % all);
+        let cpu = |cpu| Cpu {
+            core: costs.core_of(cpu),
+            sibling: sibling(cpu),
             window: Window::new(costs.window),
             coming: Vec::new(),
             pointer: 0,
@@ -114,6 +121,12 @@ impl World {
     #[must_use]
     pub fn now(&self) -> u64 {
         self.cpus.borrow()[self.cpu()].window.now()
+    }
+
+    /// Time of a CPU, picoseconds.
+    #[must_use]
+    pub fn time_of(&self, cpu: usize) -> u64 {
+        self.cpus.borrow()[cpu].window.now()
     }
 
     /// What was counted since the last reset.
@@ -195,18 +208,15 @@ impl World {
     }
 
     /// Whether time passes; set-up is free.
+    #[inline]
     #[must_use]
     pub fn is_charging(&self) -> bool {
         self.is_charging.get()
     }
 
     fn slower(&self, cpus: &[Cpu], cpu: usize) -> u64 {
-        if self.costs.threads_per_core == 1 {
-            return 1000;
-        }
-        let (cores, all) = (self.costs.cores(), cpus.len());
-        let sibling = (cpu + cores) % all;
-        if cpus[sibling].is_idle { 1000 } else { self.costs.smt_slower }
+        let is_alone = cpus[cpu].sibling.is_none_or(|sibling| cpus[sibling].is_idle);
+        if is_alone { 1000 } else { self.costs.smt_slower }
     }
 
     /// Executes instructions on the CPU that runs.
@@ -227,13 +237,15 @@ impl World {
     }
 
     fn reach(&self, cpu: usize, line: Line, how: Use, now: u64) -> (Source, u64) {
-        let core = self.costs.core_of(cpu);
+        let (core, place) = {
+            let cpu = &self.cpus.borrow()[cpu];
+            (cpu.core, cpu.held.last().map(|&(_, place)| place))
+        };
         let mut found = self.memory.borrow_mut().access(core, line, how, now);
         let structure = self.layout.structure(line);
         if structure == Structure::Counters {
             found = self.turns.borrow_mut().take(core, line, found.0, found.1, now);
         }
-        let place = self.cpus.borrow()[cpu].held.last().map(|&(_, place)| place);
         self.lines.borrow_mut().count(structure, found.0, place);
         found
     }
@@ -371,6 +383,21 @@ impl World {
         let window = &mut self.cpus.borrow_mut()[cpu].window;
         window.store(latency);
         window.visible()
+    }
+
+    /// The same where other CPUs have asked for the line: once they have had it.
+    pub(crate) fn publish_in_turn(&self, line: Line) -> u64 {
+        let served = self.memory.borrow_mut().last_locked(line).1;
+        let begins = self.now().max(served);
+        let (_, latency) = self.reach(self.cpu(), line, Use::Write, begins);
+        let window = &mut self.cpus.borrow_mut()[self.cpu()].window;
+        window.store(begins - window.now() + latency);
+        window.visible()
+    }
+
+    /// Somebody is served a line up to a time: whoever asks for it comes after.
+    pub(crate) fn served(&self, line: Line, cpu: usize, until: u64) {
+        self.memory.borrow_mut().note_locked(line, cpu, until);
     }
 
     /// What another CPU pays to see a line at a time, and to write it too.

@@ -78,7 +78,12 @@ fn machine(sockets: usize, cores: usize, policy: &str) -> (Rc<World>, Rc<Allocat
         zones: &zones,
         tuning: Tuning::default(),
     };
-    let era = Era { lock_on_area_line: false, pcp_irq_off: false, numa_lines: NumaLines::Folded };
+    let era = Era {
+        lock_on_area_line: false,
+        pcp_irq_off: false,
+        ticket_locks: false,
+        numa_lines: NumaLines::Folded,
+    };
     let layout = Layout::new(&geometry, era, 8);
     let world = World::new(costs(sockets, cores), layout);
     let policy: Policy = preset::find(policy).expect("a preset");

@@ -8,8 +8,8 @@ mod show;
 
 use std::process::ExitCode;
 
+use pageyard_sim::directory::CORES_MAX;
 use pageyard_sim::machine::{self, Machine, MachineError};
-use pageyard_sim::probe::CORES_MAX;
 use serde_json::{Value, json};
 
 use super::policies::layout::emit;

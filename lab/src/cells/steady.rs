@@ -14,6 +14,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use pageyard::policy::{Prefetch, SpinLock};
 use pageyard::{
     Allocator, CpuId, Geometry, GeometryError, MigrateType, NODES_MAX, NodeDesc, NodeId, Pfn,
     Policy, Request, Tuning, ZoneDesc, ZoneId, ZoneKind,
@@ -72,6 +73,8 @@ impl Tile {
     /// The policy contradicts itself.
     pub fn of(policy: Policy, mould: Mould) -> Result<Arc<Tile>, GeometryError> {
         static MADE: Mutex<BTreeMap<String, Arc<Tile>>> = Mutex::new(BTreeMap::new());
+        // What only modelled machines read changes no tile.
+        let policy = Policy { prefetch: Prefetch::None, spinlock: SpinLock::Queued, ..policy };
         let key = format!("{policy:?} {mould:?}");
         let made = || MADE.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tile) = made().get(&key) {

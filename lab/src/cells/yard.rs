@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::panic::resume_unwind;
 use std::rc::Rc;
 
-use pageyard::policy::{LockLine, NumaStat, PcpLock};
+use pageyard::policy::{LockLine, NumaStat, PcpLock, SpinLock};
 use pageyard::{
     Allocator, Event, Geometry, GeometryError, NodeDesc, NodeId, Pfn, Policy, Request, Tuning,
     ZoneDesc, ZoneId, ZoneItem, ZoneKind,
@@ -220,6 +220,7 @@ fn era_of(policy: &Policy) -> Era {
     Era {
         lock_on_area_line: policy.zone_lock_line == LockLine::Shared,
         pcp_irq_off: policy.pcp_lock != PcpLock::Spin,
+        ticket_locks: policy.spinlock == SpinLock::Ticket,
         numa_lines: match policy.numa_stat {
             NumaStat::Ordinary => NumaLines::InStat,
             NumaStat::Threshold => NumaLines::Behind,

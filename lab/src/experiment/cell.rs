@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use pageyard::Policy;
 use pageyard::keys::KEYS;
+use pageyard_sim::directory::CORES_MAX;
 use pageyard_sim::machine::{Machine, MachineError, Published};
 
 use super::outcome::CellResult;
@@ -17,9 +18,6 @@ use crate::named::{NamedPolicy, PolicyError};
 
 /// Version of the model: the hash of the sources of allocator, machine and workloads.
 pub const MODEL: &str = env!("PAGEYARD_MODEL");
-
-/// Cores that can be modelled at the most: the directory keeps a bit for each.
-const CORES_MAX: u64 = 128;
 
 /// What to run, by name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -188,7 +186,7 @@ impl Ready {
         let machine = Arc::new(Machine::named(&cell.machine)?);
         let policy = NamedPolicy::parse(&cell.policy)?.policy;
         let cores = u64::from(machine.topology.sockets * machine.topology.cores_per_socket);
-        if cores > CORES_MAX {
+        if cores > CORES_MAX as u64 {
             return Err(CellError::Cores { machine: machine.name.clone(), cores });
         }
         let has = machine.cpus();

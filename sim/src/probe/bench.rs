@@ -45,8 +45,12 @@ impl Bench {
             zones: &zones,
             tuning: Tuning::default(),
         };
-        let era =
-            Era { lock_on_area_line: false, pcp_irq_off: false, numa_lines: NumaLines::Folded };
+        let era = Era {
+            lock_on_area_line: false,
+            pcp_irq_off: false,
+            ticket_locks: false,
+            numa_lines: NumaLines::Folded,
+        };
         let world = World::new(costs.clone(), Layout::new(&geometry, era, 0));
         Bench { world, lines, time: Rc::default() }
     }

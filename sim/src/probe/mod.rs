@@ -13,9 +13,6 @@ mod tests;
 
 use crate::costs::Costs;
 
-/// Cores of the largest machine that can be measured: sharers of a line are kept in 128 bits.
-pub const CORES_MAX: usize = 128;
-
 /// Everything that was measured on a machine. Times are picoseconds, rates bytes a microsecond.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {

@@ -227,6 +227,21 @@ pub const ENTRIES: &[Entry] = &[
         source: "a368ab67aa55 (4.1)",
     },
     Entry {
+        key: "spinlock",
+        meaning: "How CPUs wait for a spin lock. Read by modelled machines; it changes no \
+                  decision.",
+        takes: Values(&[
+            ("queued", "each on a word of its own; the lock is handed to the first"),
+            (
+                "ticket",
+                "all on the lock's own word, as on x86 before 4.2: each release takes the line \
+                 from all who wait, and they fetch it again one after another",
+            ),
+        ]),
+        only_with: None,
+        source: "d73a33973f16 (4.2)",
+    },
+    Entry {
         key: "merge",
         meaning: "When a freed block joins its buddy.",
         takes: Values(&[
