@@ -93,7 +93,7 @@ fn text(cell: &Cell, found: &Sensitivity) -> String {
     let (zone, lru) = waits(&found.base);
     let mut text = format!(
         "{} on {}, {}: {} {}s a second, waiting {zone} % zone, {lru} % LRU\n\n\
-         {:<38}{:>8}   {:<24}{:<24}\n",
+         {:<38}{:>7}  {:<26}{}\n",
         cell.workload.name,
         cell.machine,
         cell.policy,
@@ -106,7 +106,8 @@ fn text(cell: &Cell, found: &Sensitivity) -> String {
     );
     for row in &found.rows {
         let ends = [&row.low, &row.high].map(|end| told(&found.base, end.as_ref()));
-        let line = format!("{:<38}{:>8}   {:<24}{}", row.figure, row.value, ends[0], ends[1]);
+        // The longest end is `105.3: contradicts others`: 25 characters.
+        let line = format!("{:<38}{:>7}  {:<26}{}", row.figure, row.value, ends[0], ends[1]);
         text.push_str(line.trim_end());
         text.push('\n');
     }
