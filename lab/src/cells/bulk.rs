@@ -7,11 +7,13 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use pageyard::{GeometryError, NodeId, Pfn, Policy, Request, Scope};
+use pageyard::{GeometryError, Policy};
 use pageyard_sim::machine::Machine;
 use pageyard_sim::stats::Stats;
 use pageyard_sim::world::Job;
 
+use super::modelled::{Held, Modelled};
+use super::work::bulk as body;
 use super::yard::Yard;
 
 /// What to run.
@@ -84,35 +86,26 @@ fn reach(machine: &Machine, config: &Config) -> u64 {
 /// The policy contradicts itself, or no such machine can be built.
 pub fn run(machine: &Machine, policy: Policy, config: &Config) -> Result<Outcome, GeometryError> {
     let yard = Rc::new(Yard::new(machine, policy, reach(machine, config))?);
-    let request = Request { node: Some(NodeId(0)), scope: Scope::ThisNode, ..Request::user(0) };
-    let held: Rc<RefCell<Vec<Vec<Pfn>>>> =
-        Rc::new(RefCell::new(vec![Vec::with_capacity(config.pages); config.cpus]));
+    let stage = Modelled::new(&yard);
+    let held: Rc<RefCell<Vec<Vec<Held>>>> = Rc::new(RefCell::new(vec![Vec::new(); config.cpus]));
     let Config { cpus, pages, think, .. } = *config;
     let mut now = 0;
     let mut outcome = None;
     for _ in 0..config.rounds.max(1) {
         yard.world.reset_stats();
         let get = Half::new(&yard);
-        let (to, at) = (Rc::clone(&held), Rc::clone(&yard));
+        let (to, at) = (Rc::clone(&held), stage.clone());
         get.run(cpus, now, move |cpu| {
-            for _ in 0..pages {
-                at.world.execute(think);
-                let pfn = at.take(&request);
-                at.world.write(at.world.layout.page(at.record(pfn)));
-                to.borrow_mut()[cpu].push(pfn);
-            }
+            let taken = body::get(&at, think, pages);
+            to.borrow_mut()[cpu] = taken;
         });
         let got = yard.world.stats();
         yard.world.reset_stats();
         let put = Half::new(&yard);
-        let (from, at) = (Rc::clone(&held), Rc::clone(&yard));
+        let (from, at) = (Rc::clone(&held), stage.clone());
         put.run(cpus, get.end_ps.get(), move |cpu| {
             let mine = std::mem::take(&mut from.borrow_mut()[cpu]);
-            for pfn in mine {
-                at.world.execute(think);
-                at.world.locked(at.world.layout.page(at.record(pfn)));
-                at.allocator.free(pfn, 0);
-            }
+            body::put(&at, think, mine);
         });
         now = put.end_ps.get();
         let calls = (cpus * pages).max(1) as u64;

@@ -12,11 +12,11 @@ use super::yard::Yard;
 
 /// Order of the blocks that the file lies in: read ahead into fresh memory, its pages mostly follow
 /// each other.
-const BLOCK_ORDER: u8 = 9;
+pub const BLOCK_ORDER: u8 = 9;
 /// Instructions of looking up a page of a file beside those on its record: `filemap_fault` and a
 /// radix tree of three levels (32768 pages of 64 slots), `do_cow_fault` around them. Counted by eye
 /// in the source of 4.18: an estimate.
-const LOOKUP_INSTRUCTIONS: u64 = 300;
+pub const LOOKUP_INSTRUCTIONS: u64 = 300;
 
 /// First page records of the blocks of a file, in its order.
 #[derive(Clone, Debug, Default)]

@@ -6,22 +6,17 @@
 
 use std::rc::Rc;
 
-use pageyard::{GeometryError, Pfn, Policy, Request};
+use pageyard::{GeometryError, Policy};
 use pageyard_sim::machine::Machine;
 use pageyard_sim::world::Job;
 
-use super::lru::{Lru, RELEASE_BATCH};
+use super::lru::Lru;
+use super::modelled::Modelled;
+use super::work::free_all as body;
 use super::yard::{Measured, Yard};
 
 /// Pages of the whole area: 32 GiB, a sixteenth of the 512 GiB published.
 pub const PAGES: u64 = 8 << 20;
-/// Pages of one group of an unmap: pointers that fit a page beside its header (asm-generic/tlb.h).
-const GATHER: usize = 510;
-/// Instructions of unmapping a page beside its page record.
-const ZAP_INSTRUCTIONS: u64 = 120;
-/// Pages that a CPU faults in before it is another one's turn, at set-up: a refill or two.
-const TURN: usize = 63;
-
 /// What to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
@@ -46,60 +41,22 @@ pub fn run(machine: &Machine, policy: Policy, config: &Config) -> Result<Measure
     let marks = machine.node_memory_bytes[0] / 4096 / 200;
     let reach = config.cpus.div_ceil(sockets) as u64 * (share as u64 + 8192) + marks + 65536;
     let yard = Rc::new(Yard::new(machine, policy, reach)?);
-    let lrus = Rc::new(Lru::of_nodes(&yard.world, sockets, yard.records(), super::lru::KERNEL));
-    let held = fault_in(&yard, &lrus, config.cpus, share);
+    let lrus = Lru::of_nodes(&yard.world, sockets, yard.records(), super::lru::KERNEL);
+    let stage = Modelled { yard: Rc::clone(&yard), lrus: Rc::new(lrus) };
+    let held = body::fault_in(&stage, |cpu| yard.world.set_up_as(cpu), config.cpus, share);
     yard.control.arm(config.cpus, config.holds.0, config.holds.1);
     let think_ps = config.think_ps;
-    let jobs = held.into_iter().enumerate().map(|(cpu, pages)| {
-        let (yard, lrus) = (Rc::clone(&yard), Rc::clone(&lrus));
+    let jobs = held.into_iter().map(|pages| {
+        let stage = stage.clone();
         let job: Job = Box::new(move || {
-            let lru = &lrus[usize::from(yard.cpu_nodes[cpu].0)];
-            for group in pages.chunks(GATHER) {
-                if yard.control.is_over() {
-                    break;
-                }
-                unmap(&yard, lru, group, think_ps);
-            }
-            yard.control.finish();
+            let control = &*stage.yard.control;
+            body::unmap_all(&stage, control, pages, think_ps);
+            control.finish();
         });
         job
     });
     yard.world.run(jobs.collect());
     Ok(yard.control.measured().expect("each CPU ends it when it has no more"))
-}
-
-/// Every CPU's part, faulted in by turns.
-fn fault_in(yard: &Yard, lrus: &[Lru], cpus: usize, share: usize) -> Vec<Vec<Pfn>> {
-    let mut held: Vec<Vec<Pfn>> = vec![Vec::with_capacity(share); cpus];
-    while held.iter().any(|pages| pages.len() < share) {
-        for (cpu, mine) in held.iter_mut().enumerate() {
-            yard.world.set_up_as(cpu);
-            let take = TURN.min(share - mine.len());
-            let alloc = || yard.take(&Request::user(0));
-            let pages: Vec<Pfn> = (0..take).map(|_| alloc()).collect();
-            let records: Vec<usize> = pages.iter().map(|&pfn| yard.record(pfn)).collect();
-            lrus[usize::from(yard.cpu_nodes[cpu].0)].add(&records);
-            mine.extend(pages);
-        }
-    }
-    held
-}
-
-fn unmap(yard: &Yard, lru: &Lru, group: &[Pfn], think_ps: u64) {
-    let world = &yard.world;
-    let records: Vec<usize> = group.iter().map(|&pfn| yard.record(pfn)).collect();
-    for &page in &records {
-        world.spend(think_ps);
-        world.execute(ZAP_INSTRUCTIONS);
-        world.locked(world.layout.page(page));
-    }
-    for pages in records.chunks(RELEASE_BATCH) {
-        lru.release(pages);
-    }
-    for &pfn in group {
-        yard.allocator.free(pfn, 0);
-        yard.control.score();
-    }
 }
 
 #[cfg(test)]

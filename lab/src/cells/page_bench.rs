@@ -1,36 +1,73 @@
-//! Jesper Dangaard Brouer's page_bench01 and page_bench03 (prototype-kernel, kernel/mm/bench): one
-//! CPU, or all of them, take a page and give it back, over and over.
+//! Jesper Dangaard Brouer's page_bench01, 03, 04 and 05 (prototype-kernel, kernel/mm/bench) on a
+//! modelled machine: one CPU, or all of them, take pages and give them back, over and over.
 //!
-//! Everything stays in the per-CPU cache: no zone lock is ever taken. What is left to wait for are
-//! the counters of NUMA placement, whose differences overflow into words that all CPUs share.
-//! page_bench04 (bulk) and 05 (across CPUs) are not offered: no published table uses them.
+//! One at a time (01 and 03), everything stays in the per-CPU cache: no zone lock is ever taken.
+//! What is left to wait for are the counters of NUMA placement, whose differences overflow into
+//! words that all CPUs share. In bulk (04) the cache runs dry and over. Across CPUs (05) every page
+//! goes through the zone: one CPU takes it, another one frees it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use pageyard::{Event, GeometryError, Policy, Request};
+use pageyard::{Event, GeometryError, Policy};
 use pageyard_sim::layout::Structure;
 use pageyard_sim::machine::Machine;
 use pageyard_sim::memory::Source;
 use pageyard_sim::stats::Stats;
 use pageyard_sim::world::Job;
 
+use super::modelled::{Modelled, Ring};
+use super::work::Watch;
+use super::work::page_bench::{self as body, Bulk, GIVING, TAKING};
 use super::yard::Yard;
 
 /// Pages of each node that records exist for: far more than the caches of its CPUs hold.
 const REACH: u64 = 1 << 17;
 
+/// What a CPU does over and over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Takes a page and gives it back: 01 on one CPU, 03 on all.
+    Singly,
+    /// Takes many and gives them back: 04.
+    Bulk(Bulk),
+    /// Even CPUs take pages, which the next CPU gives back: 05, through a ring of so many slots,
+    /// half of them filled at first.
+    Across {
+        /// Slots of each ring.
+        slots: usize,
+    },
+}
+
+impl Kind {
+    /// What a workload of a name does, with its parameters; singly, whatever is no other's name.
+    #[must_use]
+    pub fn of(workload: &str, parameter: impl Fn(&str) -> u64) -> Kind {
+        match workload {
+            "page_bench04" => Kind::Bulk(Bulk {
+                pages: parameter("pages") as usize,
+                one_call: parameter("call") == 1,
+            }),
+            "page_bench05" => Kind::Across { slots: parameter("ring") as usize },
+            _ => Kind::Singly,
+        }
+    }
+}
+
 /// What to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// CPUs that take part: 1 is page_bench01, all of them page_bench03.
+    /// What a CPU does.
+    pub kind: Kind,
+    /// CPUs that take part.
     pub cpus: usize,
-    /// Instructions of an iteration beside those of the allocator's body.
+    /// Instructions of taking a page and giving it back, beside those of the allocator's body.
     pub think: u64,
     /// Iterations that a CPU makes at the most before time begins, drawn at random, so that CPUs
     /// differ in how near an overflow they are.
     pub spread: u32,
-    /// Iterations of each CPU at least before measuring, and while measuring.
+    /// Iterations of each CPU at least before measuring, and while measuring. Across CPUs, those of
+    /// each receiver.
     pub rounds: (u32, u32),
     /// Seed of the starting points.
     pub seed: u64,
@@ -49,6 +86,8 @@ pub struct Outcome {
     pub millicycles: u64,
     /// Overflows of counters.
     pub spills: u64,
+    /// Time of taking a page and of giving it back, picoseconds, where they are told apart.
+    pub parts_ps: [u64; 2],
     /// What the machine counted.
     pub stats: Stats,
 }
@@ -76,12 +115,17 @@ impl Outcome {
 struct Meter {
     yard: Rc<Yard>,
     cpus: usize,
+    /// CPUs whose rounds are counted: all, or all receivers.
+    counted: usize,
     rounds: (u32, u32),
     ready: Cell<usize>,
     from_ps: Cell<u64>,
     pages: Cell<u64>,
     spills: Cell<u64>,
+    /// Time and pages of each part, while measuring.
+    parts: [Cell<(u64, u64)>; 2],
     result: RefCell<Option<Outcome>>,
+    tsc_khz: u64,
 }
 
 impl Meter {
@@ -94,9 +138,9 @@ impl Meter {
     }
 
     /// One CPU has done the rounds of the stretch.
-    fn arrive(&self, tsc_khz: u64) {
+    fn arrive(&self) {
         self.ready.set(self.ready.get() + 1);
-        if self.ready.get() < self.cpus {
+        if self.ready.get() < self.counted {
             return;
         }
         let world = &self.yard.world;
@@ -111,47 +155,61 @@ impl Meter {
         let elapsed_ps = world.now() - self.from_ps.get();
         let pages = self.pages.get();
         let cpu_ps = u128::from(elapsed_ps) * self.cpus as u128;
-        let millicycles = cpu_ps * u128::from(tsc_khz) / 1_000_000 / u128::from(pages.max(1));
+        let millicycles = cpu_ps * u128::from(self.tsc_khz) / 1_000_000 / u128::from(pages.max(1));
         *self.result.borrow_mut() = Some(Outcome {
             cpus: self.cpus,
             elapsed_ps,
             pages,
             millicycles: millicycles as u64,
             spills: self.spills.get(),
+            parts_ps: [TAKING, GIVING].map(|part| {
+                let (ps, pages) = self.parts[part].get();
+                ps / pages.max(1)
+            }),
             stats: world.stats(),
         });
     }
+}
 
-    /// What a CPU runs.
-    fn work(&self, think: u64, tsc_khz: u64) {
-        let mut rounds = 0;
-        let mut was_measuring = false;
-        while !self.is_over() {
-            iterate(&self.yard, think);
-            if self.is_measuring() && !was_measuring {
-                (rounds, was_measuring) = (0, true);
-            }
-            rounds += 1;
-            self.pages.set(self.pages.get() + 1);
-            let goal = if was_measuring { self.rounds.1 } else { self.rounds.0 };
-            if rounds == goal {
-                self.arrive(tsc_khz);
-            }
-        }
+/// A CPU that goes round.
+struct Runner {
+    meter: Rc<Meter>,
+    rounds: Cell<u32>,
+    was_measuring: Cell<bool>,
+}
+
+impl Runner {
+    fn new(meter: &Rc<Meter>) -> Runner {
+        let meter = Rc::clone(meter);
+        Runner { meter, rounds: Cell::new(0), was_measuring: Cell::new(false) }
     }
 }
 
-/// Takes a page and gives it back.
-fn iterate(yard: &Yard, think: u64) {
-    let world = &yard.world;
-    // Others may have written what is only read here: the counters next to the overflowing ones.
-    world.sync();
-    world.execute(think);
-    let pfn = yard.take(&Request::atomic(0));
-    let page = world.layout.page(yard.record(pfn));
-    world.write(page);
-    world.locked(page);
-    yard.allocator.free(pfn, 0);
+impl Watch for Runner {
+    fn is_over(&self) -> bool {
+        self.meter.is_over()
+    }
+
+    fn did(&self, pages: u64) {
+        let meter = &self.meter;
+        if meter.is_measuring() && !self.was_measuring.get() {
+            self.rounds.set(0);
+            self.was_measuring.set(true);
+        }
+        self.rounds.set(self.rounds.get() + 1);
+        meter.pages.set(meter.pages.get() + pages);
+        let goal = if self.was_measuring.get() { meter.rounds.1 } else { meter.rounds.0 };
+        if self.rounds.get() == goal {
+            meter.arrive();
+        }
+    }
+
+    fn spent(&self, part: usize, ps: u64, pages: u64) {
+        if self.meter.is_measuring() && !self.is_over() {
+            let (spent, counted) = self.meter.parts[part].get();
+            self.meter.parts[part].set((spent + ps, counted + pages));
+        }
+    }
 }
 
 /// Numbers from a seed (splitmix64, Steele and others 2014).
@@ -170,27 +228,76 @@ pub const fn overstepped(threshold: u32) -> u32 {
     threshold + threshold / 2
 }
 
-/// Runs one cell.
+/// Pages of each node that records exist for.
+fn reach(machine: &Machine, config: &Config) -> u64 {
+    let Kind::Across { slots } = config.kind else { return REACH };
+    let sockets = machine.topology.sockets as usize;
+    let marks = machine.node_memory_bytes.iter().max().copied().unwrap_or(0) / 4096 / 200;
+    // On its way is what a ring holds, beside what the caches do.
+    let ways = config.cpus.div_ceil(2).div_ceil(sockets) as u64 + 1;
+    REACH + marks + ways * (slots as u64 + 8192)
+}
+
+/// The CPUs' work.
+fn jobs(meter: &Rc<Meter>, config: &Config) -> Vec<Job> {
+    let Config { kind, think, .. } = *config;
+    let stage = Modelled::new(&meter.yard);
+    let mut rings: Vec<Rc<Ring>> = Vec::new();
+    if let Kind::Across { slots } = kind {
+        for pair in 0..config.cpus / 2 {
+            let ring = Ring::new(pair as u64 * Ring::lines(slots), slots);
+            meter.yard.world.set_up_as(2 * pair);
+            body::prefill(&stage, &ring, slots / 2);
+            rings.push(Rc::new(ring));
+        }
+    }
+    let job = |cpu: usize| {
+        let (stage, runner) = (stage.clone(), Runner::new(meter));
+        let ring = rings.get(cpu / 2).cloned();
+        let job: Job = Box::new(move || match (kind, ring) {
+            (Kind::Bulk(bulk), _) => body::in_bulk(&stage, &runner, think, bulk),
+            (Kind::Across { .. }, Some(ring)) if cpu.is_multiple_of(2) => {
+                body::send_all(&stage, &runner, think, &*ring);
+            }
+            (Kind::Across { .. }, Some(ring)) => body::receive_all(&stage, &runner, think, &*ring),
+            (Kind::Singly | Kind::Across { .. }, _) => body::singly(&stage, &runner, think),
+        });
+        job
+    };
+    (0..config.cpus).map(job).collect()
+}
+
+/// Runs one cell. Across CPUs their number is even.
 ///
 /// # Errors
 /// The policy contradicts itself, or no such machine can be built.
 pub fn run(machine: &Machine, policy: Policy, config: &Config) -> Result<Outcome, GeometryError> {
-    let yard = Rc::new(Yard::new(machine, policy, REACH)?);
+    let is_across = matches!(config.kind, Kind::Across { .. });
+    assert!(!is_across || config.cpus.is_multiple_of(2), "a CPU takes, another one gives back");
+    let lines = match config.kind {
+        Kind::Across { slots } => (config.cpus / 2) as u64 * Ring::lines(slots),
+        _ => 0,
+    };
+    let yard = Rc::new(Yard::with_lines(machine, policy, reach(machine, config), lines)?);
     let meter = Rc::new(Meter {
         yard: Rc::clone(&yard),
         cpus: config.cpus,
+        counted: if is_across { config.cpus / 2 } else { config.cpus },
         rounds: (config.rounds.0.max(1), config.rounds.1.max(1)),
         ready: Cell::new(0),
         from_ps: Cell::new(0),
         pages: Cell::new(0),
         spills: Cell::new(0),
+        parts: Default::default(),
         result: RefCell::new(None),
+        tsc_khz: machine.tsc_khz,
     });
+    let stage = Modelled::new(&yard);
     let mut seed = config.seed;
     for cpu in 0..config.cpus {
         yard.world.set_up_as(cpu);
         for _ in 0..=next(&mut seed) % (u64::from(config.spread) + 1) {
-            iterate(&yard, 0);
+            body::iterate(&stage, 0);
         }
     }
     let listener = Rc::clone(&meter);
@@ -199,13 +306,7 @@ pub fn run(machine: &Machine, policy: Policy, config: &Config) -> Result<Outcome
             listener.spills.set(listener.spills.get() + 1);
         }
     }));
-    let (think, tsc_khz) = (config.think, machine.tsc_khz);
-    let jobs = (0..config.cpus).map(|_| {
-        let meter = Rc::clone(&meter);
-        let job: Job = Box::new(move || meter.work(think, tsc_khz));
-        job
-    });
-    yard.world.run(jobs.collect());
+    yard.world.run(jobs(&meter, config));
     // The listener holds the meter, which holds the machine: let go of one of them.
     yard.allocator.platform().listen(Box::new(|_, _| {}));
     let outcome = meter.result.borrow_mut().take();
@@ -217,12 +318,15 @@ mod tests {
     use super::*;
     use pageyard::policy::NumaStat;
     use pageyard::preset;
+    use pageyard_sim::stats::LockAt;
 
     fn cell(cpus: usize, threshold: u32) -> Outcome {
         let machine = Machine::named("bdw-2s").expect("a machine that comes along");
         let mut policy = preset::find("linux-4.14").expect("a preset");
         policy.numa_threshold = threshold;
-        let config = Config { cpus, think: 100, spread: threshold, rounds: (50, 200), seed: 1 };
+        let kind = Kind::Singly;
+        let (spread, rounds) = (threshold, (50, 200));
+        let config = Config { kind, cpus, think: 100, spread, rounds, seed: 1 };
         run(&machine, policy, &config).expect("a machine")
     }
 
@@ -251,12 +355,48 @@ mod tests {
     fn one_cpu_without_counters_is_the_fastest() {
         let machine = Machine::named("bdw-2s").expect("a machine that comes along");
         let mut policy = preset::find("linux-4.15").expect("a preset");
-        let config = Config { cpus: 1, think: 100, spread: 0, rounds: (50, 200), seed: 1 };
+        let (kind, rounds) = (Kind::Singly, (50, 200));
+        let config = Config { kind, cpus: 1, think: 100, spread: 0, rounds, seed: 1 };
         let on = run(&machine, policy, &config).expect("a machine");
         policy.numa_stat = NumaStat::Off;
         let off = run(&machine, policy, &config).expect("a machine");
         assert!(off.millicycles < on.millicycles);
         assert_eq!((off.spills, off.counter_lines()), (0, 0));
         assert!(cell(88, 65533).millicycles > on.millicycles, "siblings share a core");
+    }
+    fn other(cpus: usize, kind: Kind) -> Outcome {
+        let machine = Machine::named("skl-desktop").expect("a machine that comes along");
+        let policy = preset::find("linux-6.6").expect("a preset");
+        let pages = if let Kind::Bulk(bulk) = kind { bulk.pages as u32 } else { 1 };
+        let rounds = (2000u32.div_ceil(pages), 6000u32.div_ceil(pages));
+        let config = Config { kind, cpus, think: 100, spread: 0, rounds, seed: 1 };
+        run(&machine, policy, &config).expect("a machine")
+    }
+
+    fn zone_locks(outcome: &Outcome) -> u64 {
+        outcome.stats.lock(|at| matches!(at, LockAt::Zone(_))).taken
+    }
+
+    #[test]
+    fn one_call_for_many_pages_costs_less_than_many_calls() {
+        let bulk = |pages, one_call| other(1, Kind::Bulk(Bulk { pages, one_call }));
+        let (one, many, loops) = (bulk(1, true), bulk(32, true), bulk(32, false));
+        assert!(many.parts_ps[TAKING] * 2 < one.parts_ps[TAKING], "{:?}", many.parts_ps);
+        assert!(many.parts_ps[TAKING] * 2 < loops.parts_ps[TAKING], "{:?}", loops.parts_ps);
+        assert_eq!(many.pages % 32, 0);
+        assert_eq!(zone_locks(&many), 0, "it stays in its cache");
+        assert!(zone_locks(&bulk(20_000, true)) > 0, "more than a cache holds");
+        assert_eq!(many, bulk(32, true));
+    }
+
+    #[test]
+    fn pages_given_back_elsewhere_go_through_the_zone() {
+        let across = |cpus| other(cpus, Kind::Across { slots: 8192 });
+        let (two, eight) = (across(2), across(8));
+        let alone = other(1, Kind::Bulk(Bulk { pages: 1, one_call: false }));
+        assert!(zone_locks(&two) > 0, "each page taken here is another's to give back");
+        assert!(two.parts_ps[TAKING] > alone.parts_ps[TAKING], "{:?}", two.parts_ps);
+        assert!(eight.parts_ps[TAKING] > two.parts_ps[TAKING], "{:?}", eight.parts_ps);
+        assert_eq!(two, across(2));
     }
 }

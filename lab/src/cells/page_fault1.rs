@@ -7,24 +7,21 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use pageyard::{GeometryError, Pfn, Policy, Request};
+use pageyard::{GeometryError, Policy};
 use pageyard_sim::machine::Machine;
 use pageyard_sim::world::Job;
 
 use super::begin::{self, Begun};
 use super::dice::Dice;
 use super::file::FilePages;
-use super::lru::{Lru, PAGEVEC, RELEASE_BATCH};
+use super::lru::Lru;
+use super::modelled::{Held, Modelled};
+use super::work::Watch;
+use super::work::page_fault::{GATHER, MAP, Process};
 use super::yard::{Measured, Yard};
 
 /// Pages of a process: 128 MiB (will-it-scale, tests/page_fault1.c).
 pub const PAGES: usize = 32768;
-/// Pages that are released together: pointers that fit a page beside its header
-/// (`MAX_GATHER_BATCH`, asm-generic/tlb.h).
-const BATCH: usize = 510;
-/// Pages of one group of an unmap: so many batches, no more than 10,000 pages in all
-/// (`MAX_GATHER_BATCH_COUNT`), and eight pages in the gather itself.
-const GATHER: usize = 10_000 / BATCH * BATCH + 8;
 /// Instructions of unmapping a page beside its page record.
 pub const ZAP_INSTRUCTIONS: u64 = 120;
 /// Bytes that clearing a page moves an instruction (`rep stosb`, in units of the core's width).
@@ -72,9 +69,9 @@ struct Spent {
 }
 
 impl Spent {
-    fn note(&self, yard: &Yard, from: u64, pages: u64) {
+    fn note(&self, yard: &Yard, ps: u64, pages: u64) {
         if yard.control.is_measuring() {
-            self.ps.set(self.ps.get() + yard.world.now() - from);
+            self.ps.set(self.ps.get() + ps);
             self.pages.set(self.pages.get() + pages);
         }
     }
@@ -101,89 +98,24 @@ pub enum Touch {
     CopyOfFile,
 }
 
-struct Process {
+/// Counts faults, and the time of both parts.
+struct Meter {
     yard: Rc<Yard>,
-    /// Where the file lies that is copied from; empty if pages are cleared.
-    file: FilePages,
-    lrus: Rc<Vec<Lru>>,
-    cpu: usize,
-    config: Config,
-    pages: Vec<Pfn>,
-    /// Pages of the group that it unmaps first: the rest of one that was begun before.
-    first_group: usize,
-    waiting: Vec<usize>,
     clock: Rc<Clock>,
 }
 
-impl Process {
-    fn lru(&self) -> &Lru {
-        &self.lrus[usize::from(self.yard.cpu_nodes[self.cpu].0)]
+impl Watch for Meter {
+    fn is_over(&self) -> bool {
+        self.yard.control.is_over()
     }
 
-    fn fault(&mut self) {
-        let world = &self.yard.world;
-        world.spend(self.config.think_ps);
-        let pfn = self.yard.take(&Request::user(0));
-        let page = self.yard.record(pfn);
-        self.file.copy_from(&self.yard, self.pages.len());
-        world.contents(page as u64, self.yard.node_of(pfn), CLEAR_BYTES);
-        world.write(world.layout.page(page));
-        self.pages.push(pfn);
-        self.waiting.push(page);
-        if self.waiting.len() == PAGEVEC {
-            let waiting = std::mem::take(&mut self.waiting);
-            self.lru().add(&waiting);
-        }
-        self.yard.control.score();
+    fn did(&self, faults: u64) {
+        (0..faults).for_each(|_| self.yard.control.score());
     }
 
-    /// Unmaps the group of pages that were mapped first.
-    fn unmap(&mut self, group: &[Pfn]) {
-        let world = &self.yard.world;
-        let records: Vec<usize> = group.iter().map(|&pfn| self.yard.record(pfn)).collect();
-        for batch in records.chunks(BATCH) {
-            world.sync();
-            let from = world.now();
-            for &page in batch {
-                world.execute(ZAP_INSTRUCTIONS);
-                world.locked(world.layout.page(page));
-            }
-            self.clock.unmap.note(&self.yard, from, 0);
-        }
-        for (batch, pfns) in records.chunks(BATCH).zip(group.chunks(BATCH)) {
-            let from = world.now();
-            for pages in batch.chunks(RELEASE_BATCH) {
-                self.lru().release(pages);
-            }
-            for &pfn in pfns {
-                self.yard.allocator.free(pfn, 0);
-            }
-            self.clock.unmap.note(&self.yard, from, pfns.len() as u64);
-        }
-    }
-
-    fn run(mut self, mut is_unmapping: bool) {
-        let control = Rc::clone(&self.yard.control);
-        while !control.is_over() {
-            if !is_unmapping {
-                while self.pages.len() < PAGES && !control.is_over() {
-                    let from = self.yard.world.now();
-                    self.fault();
-                    self.clock.map.note(&self.yard, from, 1);
-                }
-                let waiting = std::mem::take(&mut self.waiting);
-                self.lru().add(&waiting);
-            }
-            is_unmapping = false;
-            let pages = std::mem::take(&mut self.pages);
-            let (first, others) = pages.split_at(self.first_group.min(pages.len()));
-            self.first_group = 0;
-            let mut groups = [first].into_iter().chain(others.chunks(GATHER));
-            while !control.is_over() {
-                let Some(group) = groups.next() else { break };
-                self.unmap(group);
-            }
-        }
+    fn spent(&self, part: usize, ps: u64, pages: u64) {
+        let clock = &self.clock;
+        (if part == MAP { &clock.map } else { &clock.unmap }).note(&self.yard, ps, pages);
     }
 }
 
@@ -221,20 +153,18 @@ pub fn run_touching(
         // Whether it fits shows once every process has mapped everything.
         yard.control.warm_by_work(PAGES as u64);
     }
+    let stage = Modelled { yard: Rc::clone(&yard), lrus };
     let mut jobs: Vec<Job> = Vec::new();
-    for (cpu, ((pages, is_unmapping), file)) in processes.into_iter().zip(files).enumerate() {
-        let process = Process {
-            file,
-            yard: Rc::clone(&yard),
-            lrus: Rc::clone(&lrus),
-            cpu,
-            config: *config,
-            pages,
-            first_group: if is_unmapping { dice.below(GATHER as u64) as usize + 1 } else { 0 },
-            waiting: Vec::new(),
-            clock: Rc::clone(&clock),
-        };
-        jobs.push(Box::new(move || process.run(is_unmapping)));
+    for ((pages, is_unmapping), file) in processes.into_iter().zip(files) {
+        let (stage, think_ps) = (stage.clone(), config.think_ps);
+        let meter = Meter { yard: Rc::clone(&yard), clock: Rc::clone(&clock) };
+        let first_group = if is_unmapping { dice.below(GATHER as u64) as usize + 1 } else { 0 };
+        let pages: Vec<Held> = pages.into_iter().map(|pfn| Held { pfn, order: 0 }).collect();
+        jobs.push(Box::new(move || {
+            let (stage, file) = (&stage, &file);
+            let process = Process { stage, file, size: PAGES, think_ps, pages, first_group };
+            process.run(&meter, is_unmapping);
+        }));
     }
     yard.world.run(jobs);
     let measured = yard.control.measured().expect("it ran until it was measured");

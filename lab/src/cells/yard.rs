@@ -49,7 +49,20 @@ impl Yard {
     /// # Errors
     /// The policy contradicts itself, or no such machine can be built.
     pub fn new(machine: &Machine, policy: Policy, pages: u64) -> Result<Yard, GeometryError> {
-        let yard = Yard::bare(machine, policy, pages)?;
+        Yard::with_lines(machine, policy, pages, 0)
+    }
+
+    /// The same with so many lines, at the least, that the workload may use.
+    ///
+    /// # Errors
+    /// As [`Yard::new`].
+    pub fn with_lines(
+        machine: &Machine,
+        policy: Policy,
+        pages: u64,
+        lines: u64,
+    ) -> Result<Yard, GeometryError> {
+        let yard = Yard::empty(machine, policy, pages, lines)?;
         for node in 0..yard.world.costs.sockets {
             if yard.span(node) > 0 {
                 yard.allocator.add_memory(yard.first(node), yard.span(node));
@@ -63,6 +76,15 @@ impl Yard {
     /// # Errors
     /// As [`Yard::new`].
     pub fn bare(machine: &Machine, policy: Policy, pages: u64) -> Result<Yard, GeometryError> {
+        Yard::empty(machine, policy, pages, 0)
+    }
+
+    fn empty(
+        machine: &Machine,
+        policy: Policy,
+        pages: u64,
+        lines: u64,
+    ) -> Result<Yard, GeometryError> {
         let costs = Costs::of(machine);
         let sockets = costs.sockets;
         let cpu_nodes: Vec<NodeId> = (0..costs.cpus())
@@ -95,13 +117,16 @@ impl Yard {
             cpu_nodes: &cpu_nodes,
             nodes: &nodes,
             zones: &zones,
-            tuning: Tuning { min_free_kbytes: min_free_kbytes(machine), ..Tuning::default() },
+            tuning: Tuning {
+                min_free_kbytes: min_free_kbytes(&machine.node_memory_bytes),
+                ..Tuning::default()
+            },
         };
         let mut bases = vec![0];
         for zone in &zones {
             bases.push(bases[bases.len() - 1] + zone.spanned_pages);
         }
-        let layout = Layout::new(&geometry, era_of(&policy), EXTRA_LINES).homes(&homes);
+        let layout = Layout::new(&geometry, era_of(&policy), lines.max(EXTRA_LINES)).homes(&homes);
         let world = World::new(costs, layout);
         let allocator = Allocator::new(Sim::new(Rc::clone(&world)), &geometry, policy)?;
         let control = Control::new(&world, cpu_nodes.len());
@@ -167,11 +192,12 @@ impl Yard {
 /// `vm.min_free_kbytes` of a machine: by the size of its memory, or more, where khugepaged asks for
 /// 2 + 9 pageblocks a zone, DMA and DMA32 among them (set_recommended_min_free_kbytes). It gives
 /// the 421 pages a CPU that were published of a machine with two nodes of 64 GiB.
-fn min_free_kbytes(machine: &Machine) -> u64 {
+#[must_use]
+pub fn min_free_kbytes(node_memory_bytes: &[u64]) -> u64 {
     const PAGEBLOCK_KBYTES: u64 = 2048;
-    let memory_kbytes: u64 = machine.node_memory_bytes.iter().map(|bytes| bytes / 1024).sum();
+    let memory_kbytes: u64 = node_memory_bytes.iter().map(|bytes| bytes / 1024).sum();
     let by_size = (memory_kbytes * 16).isqrt().clamp(128, 262_144);
-    let zones = machine.node_memory_bytes.len() as u64 + 2;
+    let zones = node_memory_bytes.len() as u64 + 2;
     // Never more than 5 % of memory.
     by_size.max((PAGEBLOCK_KBYTES * 11 * zones).min(memory_kbytes / 20))
 }

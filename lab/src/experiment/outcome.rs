@@ -78,7 +78,13 @@ fn name_of(at: LockAt) -> String {
         LockAt::Pcp(site) => ("pcp", site),
         LockAt::Workload(name) => return name.to_string(),
     };
-    let site = match site {
+    format!("{lock} {}", site_name(site))
+}
+
+/// What results call a place where a lock of the allocator is taken.
+#[must_use]
+pub fn site_name(site: Site) -> &'static str {
+    match site {
         Site::PcpAlloc => "alloc",
         Site::PcpFree => "free",
         Site::PcpDrain => "drain",
@@ -88,8 +94,7 @@ fn name_of(at: LockAt) -> String {
         Site::BulkFree => "bulk free",
         Site::DirectFree => "direct free",
         Site::ZoneAdmin => "admin",
-    };
-    format!("{lock} {site}")
+    }
 }
 
 fn figures(at: &str, time: LockTime, all_ps: u128) -> LockFigures {

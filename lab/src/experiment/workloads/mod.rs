@@ -18,6 +18,8 @@ pub const ALL: &[&Adapter] = &[
     &page_fault1::OF_FILE,
     &page_bench::ONE,
     &page_bench::ALL,
+    &page_bench::BULK,
+    &page_bench::ACROSS,
     &bulk::ADAPTER,
     &free_all::ADAPTER,
     &mixed::ADAPTER,
@@ -34,4 +36,17 @@ fn unbuilt(ready: &Ready, error: &pageyard::GeometryError) -> CellError {
         policy: ready.cell.policy.clone(),
         message: error.to_string(),
     }
+}
+
+/// Pairs of CPUs of a cell of which one sends and the other receives.
+fn pairs(ready: &Ready) -> Result<usize, CellError> {
+    if ready.machine().cpus() < 2 || !ready.cell.cpus.is_multiple_of(2) {
+        return Err(CellError::Ended {
+            machine: ready.cell.machine.clone(),
+            policy: ready.cell.policy.clone(),
+            cpus: ready.cell.cpus,
+            message: "every sender needs a receiver: give an even number of CPUs".to_string(),
+        });
+    }
+    Ok(ready.cell.cpus / 2)
 }

@@ -3,7 +3,7 @@
 use super::super::cell::{CellError, Ready};
 use super::super::outcome::CellResult;
 use super::super::workload::{Adapter, Cpus, OwnFigure, Parameter, Unit};
-use super::unbuilt;
+use super::{pairs, unbuilt};
 use crate::cells::netperf::{Config, Test, run as run_cell};
 
 /// Think time of a datagram where nothing says more: as found on the baseline of the published
@@ -97,20 +97,12 @@ fn sctp(ready: &Ready) -> Result<CellResult, CellError> {
 fn run(ready: &Ready, test: Test) -> Result<CellResult, CellError> {
     let config = Config {
         test,
-        pairs: (ready.cell.cpus / 2).max(1),
+        pairs: pairs(ready)?,
         think_ps: ready.cell.think_ps,
         holes: ready.parameter("holes"),
         messages: (ready.parameter("warm"), ready.parameter("messages")),
         seed: ready.cell.seed,
     };
-    if ready.machine().cpus() < 2 || !ready.cell.cpus.is_multiple_of(2) {
-        return Err(CellError::Ended {
-            machine: ready.cell.machine.clone(),
-            policy: ready.cell.policy.clone(),
-            cpus: ready.cell.cpus,
-            message: "every sender needs a receiver: give an even number of CPUs".to_string(),
-        });
-    }
     let outcome = run_cell(ready.machine(), ready.policy(), &config)
         .map_err(|error| unbuilt(ready, &error))?;
     let measured = &outcome.measured;

@@ -1,31 +1,41 @@
-//! page_bench01 and page_bench03 in a cell.
+//! page_bench01, 03, 04 and 05 in a cell.
 
 use super::super::cell::{CellError, Ready};
 use super::super::outcome::CellResult;
 use super::super::workload::{Adapter, Cpus, OwnFigure, Parameter, Unit};
-use super::unbuilt;
-use crate::cells::page_bench::{Config, run as run_cell};
+use super::{pairs, unbuilt};
+use crate::cells::page_bench::{Config, Kind, run as run_cell};
 
 /// Think time where nothing says more: 300 instructions at 2 a cycle and 2.8 GHz, of the order of
 /// what the kernel does for a page beside the body of the allocator.
 const THINK_PS: u64 = 54_000;
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "warm",
-        about: "iterations of each CPU before measuring",
-        default: 1000,
-        quick: 300,
-        range: 1..=10_000_000,
-    },
-    Parameter {
-        name: "rounds",
-        about: "iterations of each CPU that are measured",
-        default: 4000,
-        quick: 1500,
-        range: 1..=10_000_000,
-    },
-];
+const WARM: Parameter = Parameter {
+    name: "warm",
+    about: "iterations of each CPU before measuring",
+    default: 1000,
+    quick: 300,
+    range: 1..=10_000_000,
+};
+
+const ROUNDS: Parameter = Parameter {
+    name: "rounds",
+    about: "iterations of each CPU that are measured",
+    default: 4000,
+    quick: 1500,
+    range: 1..=10_000_000,
+};
+
+/// Pages beside the small ones of a per-CPU list: some of its fillings at the least.
+const WARM_PAGES: Parameter =
+    Parameter { about: "pages of each CPU before measuring", default: 4000, quick: 2000, ..WARM };
+
+const ROUNDS_PAGES: Parameter = Parameter {
+    about: "pages of each CPU that are measured",
+    default: 16_000,
+    quick: 6000,
+    ..ROUNDS
+};
 
 const FIGURES: &[OwnFigure] = &[
     OwnFigure {
@@ -45,6 +55,13 @@ const FIGURES: &[OwnFigure] = &[
     },
 ];
 
+/// Taking and giving back told apart.
+const HALVES: &[OwnFigure] = &[
+    FIGURES[0],
+    OwnFigure { name: "get-ns", about: "time of taking a page", unit: Unit::Ns },
+    OwnFigure { name: "put-ns", about: "time of giving a page back", unit: Unit::Ns },
+];
+
 /// On one CPU.
 pub const ONE: Adapter = Adapter {
     name: "page_bench01",
@@ -53,7 +70,7 @@ pub const ONE: Adapter = Adapter {
     cpus: Cpus::One,
     think_ps: THINK_PS,
     argument: None,
-    parameters: PARAMETERS,
+    parameters: &[WARM, ROUNDS],
     figures: FIGURES,
     run,
 };
@@ -66,9 +83,62 @@ pub const ALL: Adapter = Adapter {
     ..ONE
 };
 
+/// In bulk.
+pub const BULK: Adapter = Adapter {
+    name: "page_bench04",
+    about: "page_bench04: a CPU takes many pages at once and gives them back one by one",
+    parameters: &[
+        Parameter {
+            name: "pages",
+            about: "pages that are taken before they are given back",
+            default: 64,
+            quick: 64,
+            range: 1..=32_768,
+        },
+        Parameter {
+            name: "call",
+            about: "1: one call takes them (kernels from 5.13 on); 0: a call for each page",
+            default: 1,
+            quick: 1,
+            range: 0..=1,
+        },
+        WARM_PAGES,
+        ROUNDS_PAGES,
+    ],
+    figures: HALVES,
+    ..ONE
+};
+
+/// Across CPUs.
+pub const ACROSS: Adapter = Adapter {
+    name: "page_bench05",
+    about: "page_bench05: one CPU takes pages, the next one gives them back; any number of pairs",
+    cpus: Cpus::Two,
+    parameters: &[
+        Parameter {
+            name: "ring",
+            about: "slots between the two, half of them filled at first",
+            default: 64_000,
+            quick: 64_000,
+            range: 32..=1 << 20,
+        },
+        WARM_PAGES,
+        ROUNDS_PAGES,
+    ],
+    figures: HALVES,
+    ..ONE
+};
+
 fn run(ready: &Ready) -> Result<CellResult, CellError> {
-    let rounds = |name| ready.parameter(name) as u32;
+    let kind = Kind::of(ready.cell.workload.name, |name| ready.parameter(name));
+    let pages = match kind {
+        Kind::Singly => 1,
+        Kind::Bulk(bulk) => bulk.pages as u64,
+        Kind::Across { .. } => pairs(ready).map(|_| 1)?,
+    };
+    let rounds = |name| ready.parameter(name).div_ceil(pages) as u32;
     let config = Config {
+        kind,
         cpus: ready.cell.cpus,
         think: ready.think_instructions(),
         // Counters overflow once in so many pages: CPUs start anywhere between two overflows.
@@ -83,7 +153,12 @@ fn run(ready: &Ready) -> Result<CellResult, CellError> {
     let mut result = CellResult::of(&outcome.stats, outcome.elapsed_ps, outcome.cpus);
     result.score_per_s = outcome.per_second();
     result.set("cycles-per-page", outcome.millicycles);
-    result.set("spills-per-1000-pages", spills as u64);
-    result.set("counter-lines-per-1000-pages", outcome.counter_lines());
+    if kind == Kind::Singly {
+        result.set("spills-per-1000-pages", spills as u64);
+        result.set("counter-lines-per-1000-pages", outcome.counter_lines());
+    } else {
+        result.set("get-ns", outcome.parts_ps[0]);
+        result.set("put-ns", outcome.parts_ps[1]);
+    }
     Ok(result)
 }
