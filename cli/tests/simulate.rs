@@ -196,3 +196,46 @@ fn machines_that_cannot_be_are_refused_with_line_and_field() {
     let path = with("cores_per_socket", "cores_per_socket = { value = 0 }");
     refused(&["-m", &path, "-p", "linux-6.6"], "mine.toml:");
 }
+
+#[test]
+fn this_host_measures_and_says_that_it_is_no_model() {
+    let base = ["-m", "host", "-p", "linux-6.6", "-c", "1", "--quick", "--rounds", "2"];
+    let with = |more: &[&str]| printed_despite_debug(&[&base[..], more].concat());
+    let text = with(&["-w", "page_bench01"]);
+    assert!(text.starts_with("measured on this host, not simulated: page_bench01, 1 of"), "{text}");
+    assert!(text.contains("median") && text.contains("pages a second"), "{text}");
+    let beside = with(&["-w", "page_bench04", "-p", "linux-6.1", "--beside", "skl-desktop"]);
+    assert!(beside.contains("the last column is simulated, on skl-desktop"), "{beside}");
+    for line in text.lines().chain(beside.lines()) {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    let json: Value = serde_json::from_str(&with(&["-w", "free_all", "--json"])).unwrap();
+    let policies = json["policies"].as_array().unwrap();
+    assert_eq!((policies.len(), policies[0]["rounds"].as_array().unwrap().len()), (1, 2));
+    assert!(policies[0]["score_per_s"]["median"].as_u64().unwrap() > 0, "{json}");
+}
+
+/// What is printed; a build without optimisation says so beside it.
+fn printed_despite_debug(args: &[&str]) -> String {
+    let output = simulate(args);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {error}");
+    assert!(error.is_empty() || error.contains("built without optimisation"), "{error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn this_host_refuses_what_it_cannot_do_and_models_what_is_this_hosts() {
+    let host = |more: &[&'static str]| [&["-m", "host", "-p", "linux-6.6"], more].concat();
+    refused(&host(&["-w", "page_bench01", "-c", "60000"]), "CPUs, not 60000");
+    refused(&host(&["-w", "mixed"]), "mixed does not run on this host; there are: page_fault1");
+    refused(&host(&["-w", "page_bench01", "--param", "warm=9"]), "warm = 9: is for modelled");
+    refused(&host(&["-w", "page_bench01", "--beside", "skl-dekstop"]), "nearest: skl-desktop");
+    let modelled = ["-m", "skl-desktop", "-p", "linux-6.6", "-c", "1"];
+    refused(&[&modelled[..], &["--rounds", "2"]].concat(), "--rounds is for --machine host");
+    refused(&[&modelled[..], &["-p", "linux-6.1"]].concat(), "takes one at a time");
+    let small = ["--memory-mib", "16", "-w", "page_fault1", "-c", "1", "--rounds", "1"];
+    let output = simulate(&host(&small));
+    assert_eq!(output.status.code(), Some(1), "running out of memory is a result");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("out of memory"));
+}

@@ -5,8 +5,8 @@
 //! [`pageyard::Allocator`] over [`Plain`] and a [`Region`] by hand.
 
 use pageyard::{
-    AllocError, Allocator, Geometry, GeometryError, NODES_MAX, NodeDesc, NodeId, Pfn, Policy,
-    Request, Tuning, ZoneDesc, ZoneId, ZoneItem, ZoneKind,
+    AllocError, Allocator, CpuId, Geometry, GeometryError, NODES_MAX, NodeDesc, NodeId, Pfn,
+    Policy, Request, Tuning, ZoneDesc, ZoneId, ZoneItem, ZoneKind,
 };
 
 use crate::counters::Notes;
@@ -15,6 +15,9 @@ use crate::plain::{Plain, configured_cpus};
 
 /// The first frame of every host allocator: 4 GiB, where the Normal zone of x86-64 begins.
 const FIRST: Pfn = Pfn(1 << 20);
+
+/// Pages of one bulk allocation at the most.
+const BULK_PAGES: usize = 128;
 
 /// Why there is no [`HostAllocator`].
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +28,18 @@ pub enum HostError {
     /// The core refused the geometry or the policy.
     #[error("cannot build a page allocator: {0}")]
     Geometry(#[from] GeometryError),
+}
+
+/// The part of a machine's memory that an allocator has.
+#[derive(Clone, Copy, Debug)]
+pub struct Share {
+    /// Pages that it hands out.
+    pub pages: u64,
+    /// Pages of the whole machine: marks and the limits of per-CPU caches follow from them. Never
+    /// fewer than `pages`.
+    pub machine_pages: u64,
+    /// What an administrator could set.
+    pub tuning: Tuning,
 }
 
 /// A page allocator over one node of real memory.
@@ -46,6 +61,7 @@ pub enum HostError {
 pub struct HostAllocator<N: Notes = ()> {
     allocator: Allocator<Plain<N>>,
     region: Region,
+    cpus: u16,
 }
 
 impl HostAllocator {
@@ -76,6 +92,24 @@ impl<N: Notes> HostAllocator<N> {
         cpus: u16,
         policy: Policy,
     ) -> Result<HostAllocator<N>, HostError> {
+        let tuning = Tuning::default();
+        HostAllocator::part_of(plain, Share { pages, machine_pages: pages, tuning }, cpus, policy)
+    }
+
+    /// The same over a share of a machine.
+    ///
+    /// # Errors
+    /// See [`HostError`].
+    ///
+    /// # Panics
+    /// As [`HostAllocator::over`].
+    pub fn part_of(
+        plain: Plain<N>,
+        share: Share,
+        cpus: u16,
+        policy: Policy,
+    ) -> Result<HostAllocator<N>, HostError> {
+        let Share { pages, machine_pages, tuning } = share;
         let region = Region::map(FIRST, pages)?;
         let nodes = [NodeDesc { distance: [10; NODES_MAX], cpus }];
         let zones = [ZoneDesc {
@@ -83,7 +117,7 @@ impl<N: Notes> HostAllocator<N> {
             kind: ZoneKind::Normal,
             start: FIRST,
             spanned_pages: pages,
-            managed_pages: pages,
+            managed_pages: machine_pages.max(pages),
         }];
         let geometry = Geometry {
             max_order: 10,
@@ -91,11 +125,11 @@ impl<N: Notes> HostAllocator<N> {
             cpu_nodes: &vec![NodeId(0); usize::from(cpus)],
             nodes: &nodes,
             zones: &zones,
-            tuning: Tuning::default(),
+            tuning,
         };
         let allocator = Allocator::new(plain, &geometry, policy)?;
         allocator.add_memory(FIRST, pages);
-        Ok(HostAllocator { allocator, region })
+        Ok(HostAllocator { allocator, region, cpus })
     }
 
     /// Allocates a block. Its bytes are what the last owner left, zero at first.
@@ -105,6 +139,26 @@ impl<N: Notes> HostAllocator<N> {
     pub fn alloc(&self, request: &Request) -> Result<Block<'_, N>, AllocError> {
         let pfn = self.allocator.alloc(request)?;
         Ok(Block { host: self, pfn, order: request.order })
+    }
+
+    /// Takes up to `wanted` single pages in one entry to the cache, as [`Allocator::alloc_bulk`];
+    /// returns how many were added to `blocks`.
+    pub fn alloc_bulk<'a>(
+        &'a self,
+        request: &Request,
+        wanted: usize,
+        blocks: &mut Vec<Block<'a, N>>,
+    ) -> usize {
+        let mut pfns = [Pfn(0); BULK_PAGES];
+        let slots = &mut pfns[..wanted.min(BULK_PAGES)];
+        let taken = self.allocator.alloc_bulk(request, slots);
+        blocks.extend(pfns[..taken].iter().map(|&pfn| Block { host: self, pfn, order: 0 }));
+        taken
+    }
+
+    /// Has the system back all pages with memory now, so that no first touch is measured.
+    pub fn populate(&mut self) {
+        self.region.populate();
     }
 
     /// Gives a block back, as dropping it does.
@@ -122,6 +176,18 @@ impl<N: Notes> HostAllocator<N> {
     /// Empties the per-CPU caches; see [`Allocator::drain_all`] for who waits for whom.
     pub fn drain_all(&self) {
         self.allocator.drain_all();
+    }
+
+    /// Empties every per-CPU cache by working as each CPU in turn, and returns the pages that are
+    /// free then: all of them, if no block is alive and no other thread allocates.
+    ///
+    /// Up to 5.19 the owner of a cache is only asked to empty it, and obeys at its next tick.
+    pub fn settle(&self) -> u64 {
+        self.drain_all();
+        for cpu in (0..self.cpus).map(CpuId) {
+            crate::plain::as_thread_cpu(cpu, || self.allocator.tick(cpu));
+        }
+        self.free_pages()
     }
 
     /// Pages on the free lists: those in per-CPU caches are not among them.
@@ -160,7 +226,24 @@ pub struct Block<'a, N: Notes = ()> {
     order: u8,
 }
 
-impl<N: Notes> Block<'_, N> {
+impl<'a, N: Notes> Block<'a, N> {
+    /// The block that [`Block::into_raw`] gave up, once.
+    pub(crate) fn of_raw(host: &'a HostAllocator<N>, pfn: Pfn, order: u8) -> Block<'a, N> {
+        Block { host, pfn, order }
+    }
+
+    /// Whether it is a block of this allocator.
+    pub(crate) fn is_of(&self, host: &HostAllocator<N>) -> bool {
+        std::ptr::eq(self.host, host)
+    }
+
+    /// Gives up the block without freeing it; [`Block::of_raw`] owns it again.
+    pub(crate) fn into_raw(self) -> (Pfn, u8) {
+        let raw = (self.pfn, self.order);
+        std::mem::forget(self);
+        raw
+    }
+
     /// The first frame.
     #[must_use]
     pub fn pfn(&self) -> Pfn {

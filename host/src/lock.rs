@@ -19,6 +19,7 @@
 //!
 //! Entering a lock that the same thread holds already waits for ever, as in the kernel.
 
+use std::fmt::Debug;
 use std::hint::spin_loop;
 use std::ptr;
 use std::sync::Arc;
@@ -104,7 +105,7 @@ impl QueueLock {
 
     /// Queues up and returns as the owner.
     #[cold]
-    fn wait(&self, site: Site) {
+    fn wait(&self, site: &dyn Debug) {
         let node = Node { next: AtomicPtr::new(ptr::null_mut()), first: AtomicBool::new(false) };
         let me = ptr::from_ref(&node).cast_mut();
         // AcqRel: publishes our node to the one behind, and sees that of the one in front.
@@ -173,7 +174,7 @@ impl QueueLock {
 }
 
 #[cold]
-fn report_poison(site: Site) -> ! {
+fn report_poison(site: &dyn Debug) -> ! {
     panic!(
         "a lock of the page allocator is poisoned (entered for {site:?}): a thread panicked \
          while it changed what the lock guards; build a new allocator"
@@ -236,16 +237,57 @@ impl QueueLocks {
     fn wait(&self, lock: &QueueLock, site: Site) {
         // Relaxed: a count orders nothing.
         self.contention.waits[site as usize].fetch_add(1, Ordering::Relaxed);
-        lock.wait(site);
+        lock.wait(&site);
     }
 
     #[cold]
     fn refuse(&self, lock: &QueueLock, site: Site) {
         // Acquire: pairs with the Release of `Poison`.
         if lock.held.load(Ordering::Acquire) == POISONED {
-            report_poison(site);
+            report_poison(&site);
         }
         self.contention.refusals[site as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// One such lock for an embedder's own structures, beside those of the allocator.
+///
+/// ```
+/// let lock = pageyard_host::lock::SpinLock::new("list");
+/// assert_eq!(lock.with(|| 7), 7);
+/// assert_eq!(lock.waits(), 0);
+/// ```
+pub struct SpinLock {
+    lock: QueueLock,
+    waits: AtomicU64,
+    name: &'static str,
+}
+
+impl SpinLock {
+    /// A free lock; messages call it by its name.
+    #[must_use]
+    pub fn new(name: &'static str) -> SpinLock {
+        SpinLock { lock: QueueLock::new(), waits: AtomicU64::new(0), name }
+    }
+
+    /// Waits for the lock, runs `f` while holding it.
+    ///
+    /// # Panics
+    /// A thread panicked while it held the lock.
+    #[inline]
+    pub fn with<R>(&self, f: impl FnOnce() -> R) -> R {
+        if !self.lock.try_enter() {
+            // Relaxed: a count orders nothing.
+            self.waits.fetch_add(1, Ordering::Relaxed);
+            self.lock.wait(&self.name);
+        }
+        self.lock.run(f)
+    }
+
+    /// Entries that had to queue.
+    #[must_use]
+    pub fn waits(&self) -> u64 {
+        self.waits.load(Ordering::Relaxed)
     }
 }
 

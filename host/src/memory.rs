@@ -70,6 +70,19 @@ impl Region {
         Ok(Region { mapping, first, pages })
     }
 
+    /// Has the system back every page with memory. Contents stay as they are.
+    pub fn populate(&mut self) {
+        let base = self.mapping.base();
+        for page in 0..self.pages as usize {
+            // SAFETY: inside the mapping, which `&mut self` makes ours alone; mapped memory is
+            // initialised. Volatile: the write is what makes the system back the page.
+            unsafe {
+                let byte = base.as_ptr().add(page * PAGE_BYTES);
+                byte.write_volatile(byte.read_volatile());
+            }
+        }
+    }
+
     /// The first frame.
     #[must_use]
     pub fn first(&self) -> Pfn {

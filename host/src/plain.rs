@@ -137,6 +137,14 @@ pub fn set_thread_cpu(cpu: Option<CpuId>) {
     THREAD_CPU.set(cpu.map_or(0, |cpu| u32::from(cpu.0) + 1));
 }
 
+/// Lets this thread work as `cpu` for a while.
+pub(crate) fn as_thread_cpu<R>(cpu: CpuId, work: impl FnOnce() -> R) -> R {
+    let before = THREAD_CPU.replace(u32::from(cpu.0) + 1);
+    let result = work();
+    THREAD_CPU.set(before);
+    result
+}
+
 /// CPUs that the system is configured for, online or not: above every number that
 /// [`Platform::cpu`] answers.
 #[must_use]

@@ -1,9 +1,10 @@
 //! `pageyard simulate`: one workload on one modelled machine under one policy, and why it is so
-//! fast and no faster.
+//! fast and no faster. [`host`] runs the same workloads on this machine instead.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use anyhow::bail;
 use pageyard_lab::experiment::cell::{Cell, Ready, Workload};
 use pageyard_lab::experiment::outcome::{CONTENT, CellResult, LockFigures};
 use pageyard_lab::experiment::pool::Stop;
@@ -13,12 +14,14 @@ use serde_json::json;
 use super::cells::CellArgs;
 use super::policies::layout::emit;
 
+mod host;
+
 /// Options of `pageyard simulate`.
 #[derive(clap::Args)]
 #[command(after_help = after_help())]
 pub struct Args {
-    /// Machine: NAME or a TOML file (see `pageyard machines list`)
-    #[arg(short, long, value_name = "NAME|FILE")]
+    /// Machine: NAME or a TOML file (see `pageyard machines list`); `host` is this one, for real
+    #[arg(short, long, value_name = "NAME|FILE|host")]
     machine: String,
 
     /// Workload (see below)
@@ -30,8 +33,8 @@ pub struct Args {
     parameters: Vec<(String, u64)>,
 
     /// Policy: NAME, NAME:key=value,… or a TOML file (see `pageyard policies list`)
-    #[arg(short, long)]
-    policy: String,
+    #[arg(short, long = "policy", value_name = "POLICY", required = true)]
+    policies: Vec<String>,
 
     /// CPUs that run the workload [default: as the workload says, mostly all]
     #[arg(short, long, value_parser = clap::value_parser!(u16).range(1..))]
@@ -58,6 +61,18 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 
+    /// On `host`: processes that measure, one after another [default: 5, with --quick 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: Option<u16>,
+
+    /// On `host`: print what this modelled machine gives beside it
+    #[arg(long, value_name = "NAME|FILE")]
+    beside: Option<String>,
+
+    /// On `host`: measure once in this process and tell the result
+    #[arg(long, hide = true)]
+    one_round: bool,
+
     #[command(flatten)]
     cells: CellArgs,
 }
@@ -72,7 +87,8 @@ fn parameter(text: &str) -> Result<(String, u64), String> {
 /// What stands below the options: workloads with their parameters, and examples.
 fn after_help() -> String {
     let mut text = "\
-Times are of the modelled machine. Waiting is in per cent of all CPUs' time.
+Times are of the modelled machine. Waiting is in per cent of all CPUs' time. On `host` the workload
+runs on this machine's threads and memory, which is no model: several -p take turns there.
 
 Workloads:
 "
@@ -92,20 +108,25 @@ Examples:
   pageyard simulate --machine skl-4s --policy linux-4.18
   pageyard simulate --machine icx-2s --policy linux-6.18:batch_pages=31 --cpus 32 --json
   pageyard simulate --machine icx-5320 --policy linux-6.0 --workload bulk --param pages=8192
-  pageyard simulate --machine skl-2s --policy linux-6.18 --workload trace:FOLDER --cpus 8",
+  pageyard simulate --machine skl-2s --policy linux-6.18 --workload trace:FOLDER --cpus 8
+  pageyard simulate --machine host --policy linux-5.17 --policy linux-5.18 --cpus 2",
     );
     text
 }
 
 /// Runs the verb.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.machine == host::NAME {
+        return host::run(args);
+    }
+    let policy = of_modelled(&args)?;
     let (workload, argument) = Workload::parse(&args.workload)?;
     let ready = Ready::of(&Cell {
         machine: args.machine,
         workload,
         argument,
         parameters: args.parameters.into_iter().collect(),
-        policy: args.policy,
+        policy,
         cpus: args.cpus.map_or(0, usize::from),
         think_ps: args.think_ns.map_or(workload.think_ps, |ns| ns * 1000),
         seed: args.seed,
@@ -123,6 +144,22 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     emit(&if args.json { as_json(&ready, &result)? } else { as_text(&ready, &result) })?;
     Ok(if result.out_of_memory.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The policy for a modelled machine, where what is for this one makes no sense.
+fn of_modelled(args: &Args) -> anyhow::Result<String> {
+    let only = [("--rounds", args.rounds.is_some()), ("--beside", args.beside.is_some())];
+    if let Some((name, _)) = only.iter().find(|(_, is_given)| *is_given) {
+        bail!("{name} is for --machine host; a modelled machine gives the same result every time");
+    }
+    match &args.policies[..] {
+        [policy] => Ok(policy.clone()),
+        _ => bail!(
+            "--policy: a modelled machine takes one at a time; `pageyard compare BASE HEAD \
+             --machines {}` sets two side by side",
+            args.machine
+        ),
+    }
 }
 
 fn as_json(ready: &Ready, result: &CellResult) -> anyhow::Result<String> {
