@@ -5,7 +5,7 @@
 //! `cargo bench -p pageyard-lab --bench scaling -- [--write FOLDER] [--rounds N]` prints tables
 //! and, if told where, draws them. The time is that of this thread on a CPU.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use pageyard::preset;
@@ -91,19 +91,24 @@ fn option(name: &str) -> Option<String> {
     args.nth(1)
 }
 
-/// Two curves: what was measured, and what would be if time grew as `x` does.
+/// Two curves: what was measured, and what would be if time grew as `x` does up to the largest:
+/// what lies above that line at the small end is the cost of setting up.
 fn draw(rows: &[Row], x: impl Fn(&Row) -> f64, below: &'static str) -> Option<String> {
     let measured: Vec<(f64, f64)> = rows.iter().map(|row| (x(row), row.spread()[1])).collect();
-    let first = *measured.first()?;
+    let last = *measured.last()?;
     let even: Vec<(f64, f64)> =
-        measured.iter().map(|point| (point.0, first.1 * point.0 / first.0)).collect();
+        measured.iter().map(|point| (point.0, last.1 * point.0 / last.0)).collect();
     let curves = [
         Curve { name: "in proportion".to_string(), series: 4, published: true, points: even },
         Curve { name: "measured".to_string(), series: 0, published: false, points: measured },
     ];
     let plan = Plan { size: (480.0, 300.0), below, log: (true, true), zero: false };
     let mut svg = curves::chart(&curves, &plan)?;
-    svg.text("m", (44.0, 20.0), "seconds on one CPU of the host; dashed: in proportion");
+    svg.text(
+        "m",
+        (44.0, 12.0),
+        "seconds on one CPU of the host; dashed: in proportion to the last",
+    );
     Some(svg.standalone(&format!("Run time of a page_fault1 cell by {below}")))
 }
 
@@ -137,7 +142,9 @@ fn main() {
         rows.iter().for_each(|row| println!("{}", row.line()));
         println!();
     }
-    if let Some(folder) = option("--write").map(PathBuf::from) {
+    // Cargo runs benches in their package's folder; the one that is meant is of the workspace.
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    if let Some(folder) = option("--write").map(|folder| root.join(folder)) {
         std::fs::create_dir_all(&folder).expect("the folder can be made");
         let cpus = draw(&by_cpus, |row| row.cpus as f64, "CPUs");
         let length = draw(&by_length, |row| row.simulated_ms, "simulated ms");
