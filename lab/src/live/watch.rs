@@ -109,6 +109,8 @@ pub struct Eye<'a> {
     seen: Cell<u32>,
     begin: Cell<Option<Moment>>,
     end: Cell<Option<Moment>>,
+    /// The unit under way began before it was measured.
+    is_late: Cell<bool>,
     units: Cell<u64>,
     parts: [Cell<(u64, u64)>; PARTS],
 }
@@ -122,6 +124,7 @@ impl<'a> Eye<'a> {
             seen: Cell::new(WARM),
             begin: Cell::new(None),
             end: Cell::new(None),
+            is_late: Cell::new(false),
             units: Cell::new(0),
             parts: Default::default(),
         }
@@ -173,17 +176,18 @@ impl Watch for Eye<'_> {
         let phase = self.clock.phase();
         if phase != self.seen.get() {
             self.turn(phase, units);
-        } else if phase == MEASURE {
+        } else if phase == MEASURE && !self.is_late.replace(false) {
             self.units.set(self.units.get() + units);
         }
     }
 
     fn spent(&self, part: usize, ps: u64, pages: u64) {
-        let phase = self.clock.phase();
-        if phase != self.seen.get() {
-            // Who does nothing that counts, such as a sender, has its time nevertheless.
-            self.turn(phase, 0);
-        } else if phase == MEASURE {
+        if self.seen.get() == WARM && self.clock.phase() == MEASURE {
+            // Who does nothing that counts, such as a sender, has its time nevertheless. What this
+            // was a part of began before.
+            self.turn(MEASURE, 0);
+            self.is_late.set(true);
+        } else if self.seen.get() == MEASURE {
             let (spent, counted) = self.parts[part].get();
             self.parts[part].set((spent + ps, counted + pages));
         }
@@ -216,6 +220,25 @@ mod tests {
         // The unit that was under way as it began is left out, the one as it ended is not.
         assert_eq!((done.units, done.parts), (5, [(0, 0), (30, 3)]));
         assert!(done.ns > 0);
+    }
+
+    #[test]
+    fn a_unit_whose_parts_are_told_first_counts_with_them_or_not_at_all() {
+        let clock = Clock::new(0);
+        let eye = Eye::new(&clock);
+        clock.set(MEASURE);
+        eye.spent(0, 10, 1);
+        eye.did(1);
+        for _ in 0..2 {
+            eye.spent(0, 10, 1);
+            std::thread::yield_now();
+            eye.did(1);
+        }
+        clock.end();
+        eye.spent(0, 10, 1);
+        eye.did(1);
+        let done = eye.done();
+        assert_eq!((done.units, done.parts[0]), (3, (30, 3)));
     }
 
     #[test]

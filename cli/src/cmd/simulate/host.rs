@@ -71,6 +71,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             match round(&args, &one.policy)? {
                 Ok(round) => one.rounds.push(round),
                 Err(end) => {
+                    let end = end.replace("; ", ";\n");
                     emit(&format!("measured on this host, {}: {end}\n", one.policy))?;
                     return Ok(ExitCode::FAILURE);
                 }

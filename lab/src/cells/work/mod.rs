@@ -76,6 +76,6 @@ pub trait Watch {
     fn is_over(&self) -> bool;
     /// So many units of the workload's score were done.
     fn did(&self, units: u64);
-    /// A part of the workload took so long for so many pages. Told after what was done.
+    /// A part of the workload took so long for so many pages.
     fn spent(&self, part: usize, ps: u64, pages: u64);
 }

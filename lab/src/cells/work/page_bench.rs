@@ -70,9 +70,9 @@ pub fn in_bulk<S: Stage>(stage: &S, watch: &impl Watch, think: u64, bulk: Bulk) 
             stage.free(page);
         }
         let end = stage.now_ps();
-        watch.did(bulk.pages as u64);
         watch.spent(TAKING, between - from, bulk.pages as u64);
         watch.spent(GIVING, end - between, bulk.pages as u64);
+        watch.did(bulk.pages as u64);
     }
 }
 
@@ -157,7 +157,7 @@ pub fn receive_all<S: Stage>(stage: &S, watch: &impl Watch, think: u64, ring: &S
         stage.execute(think - think / 2);
         stage.record(&page, Record::Locked);
         stage.free(page);
-        watch.did(1);
         worked.page(stage, watch, GIVING);
+        watch.did(1);
     }
 }
