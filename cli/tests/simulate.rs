@@ -190,7 +190,7 @@ fn machines_that_cannot_be_are_refused_with_line_and_field() {
     let cores = "cores_per_socket = { value = 129, source = \"estimate: none\" }";
     let path = with("cores_per_socket", cores);
     refused(&["-m", &path, "-p", "linux-6.6"], "cores_per_socket: 258 cores in all, of which at");
-    let memory = "node_memory_mib = { value = [4096, 0], source = \"estimate: none\" }";
+    let memory = "node_memory_mib = { value = [0, 0], source = \"estimate: none\" }";
     let path = with("node_memory_mib", memory);
     refused(&["-m", &path, "-p", "linux-6.6"], "node_memory_mib");
     let path = with("cores_per_socket", "cores_per_socket = { value = 0 }");
