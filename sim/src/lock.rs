@@ -4,7 +4,7 @@
 //! others queue and spin on a word of their own, so that only the head of the queue looks at the
 //! lock. Leaving is a plain store: the head sees it after a transfer of the line, and takes the
 //! lock by writing it, after another. These are the same accesses to lines as all others. Ticket
-//! locks, where the policy asks for them, differ in how CPUs wait ([`ticket`](crate::ticket)).
+//! locks, where the policy asks for them, differ in how CPUs wait (`ticket.rs`).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
