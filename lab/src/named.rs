@@ -126,7 +126,9 @@ pub fn accepted(accepts: Accepts) -> String {
     }
 }
 
-fn is_path(text: &str) -> bool {
+/// Whether an argument names a file, and nothing that comes with Pageyard.
+#[must_use]
+pub fn is_path(text: &str) -> bool {
     text.ends_with(".toml") || text.contains('/')
 }
 

@@ -63,7 +63,7 @@ fn hold<R>(
     };
     if waits {
         if world.layout.era().ticket_locks {
-            ticket::arrive(world, &lock.borrow().waiting, line);
+            ticket::fetch(world, &lock.borrow().waiting, line, world.now());
         }
         world.park();
     }
@@ -103,7 +103,7 @@ fn leave(world: &World, lock: &RefCell<Lock>, line: Line) -> u64 {
 fn leave_ticket(world: &World, lock: &RefCell<Lock>, line: Line) -> u64 {
     let left = world.publish_in_turn(line);
     let mut lock = lock.borrow_mut();
-    let sees = ticket::release(world, &lock.waiting, line, left);
+    let sees = ticket::fetch(world, &lock.waiting, line, left);
     match lock.waiting.pop_front() {
         Some(next) => world.wake(next, sees),
         None => lock.is_held = false,

@@ -16,6 +16,7 @@ use crate::tags::Tags;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Line(pub u64);
 
+/// Flag of lines that are contents of pages.
 pub(crate) const CONTENT: u64 = 1 << 63;
 /// Lines of a page.
 pub const PAGE_LINES: u64 = 64;

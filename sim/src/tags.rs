@@ -6,6 +6,8 @@
 //! Adaptive insertion policies, ISCA 2007; that Intel's do something of the kind since Ivy Bridge:
 //! H. Wong, Intel Ivy Bridge cache replacement policy, 2013).
 
+use crate::memory::CONTENT;
+
 /// Lines and ways of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -60,8 +62,6 @@ impl Duel {
     }
 }
 
-/// Flag of lines that are contents of pages.
-const FLAG: u64 = 1 << 63;
 /// Lines are numbered below this, apart from the flag: more than any machine has memory for, and
 /// few enough for [`Sets::split`].
 const LINES_MAX: u64 = 1 << 40;
@@ -84,7 +84,7 @@ impl Sets {
         assert!(sets < 1 << 23, "a cache of {sets} sets: at most 2^23 can be modelled");
         match sets.is_power_of_two() {
             true => Sets::Bits(sets.trailing_zeros()),
-            false => Sets::Number { sets, reciprocal: u64::MAX / sets + 1, flag: FLAG % sets },
+            false => Sets::Number { sets, reciprocal: u64::MAX / sets + 1, flag: CONTENT % sets },
         }
     }
 
@@ -92,7 +92,7 @@ impl Sets {
     /// the same number have names that differ in their lowest bit.
     #[inline]
     pub(crate) fn split(self, line: u64) -> (usize, u32) {
-        let (number, flag) = (line & !FLAG, line >> 63);
+        let (number, flag) = (line & !CONTENT, line >> 63);
         let (set, quotient) = match self {
             Sets::Bits(bits) => (number & ((1 << bits) - 1), number >> bits),
             Sets::Number { sets, reciprocal, flag: more } => {
@@ -244,10 +244,10 @@ impl Tags {
     pub fn remove(&mut self, line: u64) -> bool {
         let (set, name) = self.sets.split(line);
         let ways = self.ways;
-        let set = &mut self.set(set)[..ways];
-        let way = set.iter().position(|&other| other == name);
+        let set = self.set(set);
+        let way = find(set, name);
         if let Some(way) = way {
-            set.copy_within(way + 1.., way);
+            set.copy_within(way + 1..ways, way);
             set[ways - 1] = 0;
         }
         way.is_some()
@@ -258,7 +258,7 @@ impl Tags {
     pub fn insert(&mut self, line: u64) -> Option<u64> {
         let (set, name) = self.sets.split(line);
         let is_here = match self.duel {
-            Some(_) => find(self.set(set), name).is_some(),
+            Some(_) => self.has_at(set, name),
             None => self.bring_up(set, name),
         };
         if is_here { None } else { self.put(set, name) }
@@ -312,7 +312,7 @@ mod tests {
             let by = Sets::of(sets);
             let most = (1u64 << 30).min(LINES_MAX / sets as u64) * sets as u64;
             for number in [0, 1, 63, 64, 57_343, 57_344, 123_456_789, most - 1] {
-                for line in [number.min(most - 1), number.min(most - 1) | FLAG] {
+                for line in [number.min(most - 1), number.min(most - 1) | CONTENT] {
                     let (set, name) = by.split(line);
                     assert_eq!(set as u64, line % sets as u64, "{line} of {sets}");
                     assert_eq!(by.join(set, name), line, "of {sets}");
@@ -326,7 +326,7 @@ mod tests {
         let shape = Shape { sets: 3, ways: 5 };
         let (mut long, mut short) = (Tags::new(shape), Tags::new(shape));
         let mut here = 0;
-        for line in (0..400).map(|at| at * at % 37 + if at % 3 == 0 { FLAG } else { 0 }) {
+        for line in (0..400).map(|at| at * at % 37 + if at % 3 == 0 { CONTENT } else { 0 }) {
             let entered = short.enter(line);
             let is_here = long.touch(line);
             here += u32::from(is_here);

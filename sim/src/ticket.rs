@@ -14,9 +14,9 @@ use std::collections::VecDeque;
 use crate::memory::{Line, Use};
 use crate::world::World;
 
-/// All who wait fetch the line from a time on: when the one with the next ticket has it, the first
-/// of them.
-fn fetch(world: &World, waiting: &VecDeque<usize>, line: Line, from: u64) -> u64 {
+/// All who wait fetch the line from a time on, because the CPU that runs has drawn a number or let
+/// the next one in: when the one with the next ticket has it, the first of them.
+pub(crate) fn fetch(world: &World, waiting: &VecDeque<usize>, line: Line, from: u64) -> u64 {
     let (me, cpus) = (world.cpu(), world.costs.cpus());
     let mut order: Vec<usize> = waiting.iter().copied().filter(|&cpu| cpu != me).collect();
     order.sort_unstable_by_key(|&cpu| (cpu + cpus - me) % cpus);
@@ -31,16 +31,6 @@ fn fetch(world: &World, waiting: &VecDeque<usize>, line: Line, from: u64) -> u64
         world.served(line, last, at);
     }
     sees
-}
-
-/// The CPU that runs has drawn a number and waits behind others.
-pub(crate) fn arrive(world: &World, waiting: &VecDeque<usize>, line: Line) {
-    fetch(world, waiting, line, world.now());
-}
-
-/// The CPU that runs has let the next one in, visible at a time: when that one sees it.
-pub(crate) fn release(world: &World, waiting: &VecDeque<usize>, line: Line, visible: u64) -> u64 {
-    fetch(world, waiting, line, visible)
 }
 
 #[cfg(test)]

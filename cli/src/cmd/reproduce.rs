@@ -9,6 +9,7 @@ use pageyard_lab::experiment::load::Experiment;
 use pageyard_lab::experiment::workload::nearest_hint;
 use pageyard_lab::experiment::{catalogue, own, text};
 use pageyard_lab::html::reproduce::{self as html, Report};
+use pageyard_lab::named::is_path;
 use serde_json::{Value, json};
 
 use super::cells::CellArgs;
@@ -90,7 +91,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// The experiments of these names and paths; those of tables that nothing models are left out.
 fn experiments(wanted: &[&str], published: Option<&Path>) -> anyhow::Result<Vec<Experiment>> {
-    let files = wanted.iter().filter(|name| own::is_path(name)).count();
+    let files = wanted.iter().filter(|name| is_path(name)).count();
     if published.is_some() && (wanted.len() != 1 || files != 1) {
         bail!(
             "--published is the table of one experiment of yours: name its file and nothing else, \
@@ -99,7 +100,7 @@ fn experiments(wanted: &[&str], published: Option<&Path>) -> anyhow::Result<Vec<
     }
     let mut experiments = Vec::new();
     for name in wanted {
-        if own::is_path(name) {
+        if is_path(name) {
             experiments.push(own::read(Path::new(name), published)?);
         } else if let Some(bundled) = catalogue::load(name) {
             experiments.push(bundled?);

@@ -132,10 +132,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         seed: args.seed,
         quick: args.quick,
     })?;
-    let ready = match args.memory_mib {
-        Some(mib) => ready.with_memory(mib),
-        None => ready,
-    };
+    let ready = ready.with_memory(args.memory_mib);
     let (results, _) = args.cells.pool(|pool| pool.run(std::slice::from_ref(&ready)))?;
     let result = match results {
         Ok(mut results) => results.swap_remove(0),

@@ -16,15 +16,13 @@ use pageyard_sim::world::Job;
 
 use super::lru::{Lru, PAGEVEC, RELEASE_BATCH};
 use super::page_fault1::{CLEAR_BYTES, PAGES, ZAP_INSTRUCTIONS};
+use super::work::page_fault::BATCH;
 use super::yard::{Measured, Yard};
 
 /// Order of a huge page.
 pub const HUGE_ORDER: u8 = 9;
 /// Its pages.
 const HUGE_PAGES: usize = 1 << HUGE_ORDER;
-/// Entries of one group of an unmap: pointers that fit a page beside its header
-/// (asm-generic/tlb.h). A huge page is one.
-const GATHER: usize = 510;
 /// Pages that a CPU takes before it is another one's turn, at set-up: a refill.
 const TURN: usize = 63;
 /// Memory of a node, in what its processes hold at the most.
@@ -207,7 +205,7 @@ impl Process {
             is_unmapping = false;
             let held = std::mem::take(&mut self.held);
             self.pages = 0;
-            let mut groups = held.chunks(GATHER);
+            let mut groups = held.chunks(BATCH);
             while !control.is_over() {
                 let Some(group) = groups.next() else { break };
                 let from = world.now();
@@ -251,10 +249,10 @@ fn break_up(yard: &Yard) {
     while held.iter().any(|pages| pages.len() > at) {
         for (cpu, pages) in held.iter().enumerate() {
             yard.world.set_up_as(cpu);
-            let group = pages.iter().skip(at).take(GATHER);
+            let group = pages.iter().skip(at).take(BATCH);
             group.for_each(|&pfn| yard.allocator.free(pfn, 0));
         }
-        at += GATHER;
+        at += BATCH;
     }
     (0..cpus).for_each(|cpu| {
         yard.world.set_up_as(cpu);

@@ -230,10 +230,11 @@ impl Ready {
         self
     }
 
-    /// The same cell on a machine whose nodes have so much memory each, MiB; nodes without memory
-    /// stay so.
+    /// The same cell on a machine whose nodes have so much memory each, MiB, or `None` as much as
+    /// the machine has; nodes without memory stay so.
     #[must_use]
-    pub fn with_memory(mut self, mib: u64) -> Ready {
+    pub fn with_memory(mut self, mib: Option<u64>) -> Ready {
+        let Some(mib) = mib else { return self };
         let nodes = &mut Arc::make_mut(&mut self.machine).node_memory_bytes;
         nodes.iter_mut().filter(|bytes| **bytes > 0).for_each(|bytes| *bytes = mib << 20);
         self

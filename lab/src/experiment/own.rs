@@ -70,12 +70,6 @@ pub enum OwnError {
     },
 }
 
-/// Whether an argument names a file and not a table that comes with Pageyard.
-#[must_use]
-pub fn is_path(name: &str) -> bool {
-    name.ends_with(".toml") || name.contains('/')
-}
-
 /// Reads an experiment's file and the table that it is about: that of `published`, else that of its
 /// field `published`, else the bundled one of its name.
 ///

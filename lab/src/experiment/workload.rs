@@ -12,6 +12,9 @@ use super::cell::{CellError, Ready};
 use super::outcome::CellResult;
 use super::workloads::ALL;
 
+/// Why an odd number of CPUs is refused where one of two sends and the other receives.
+pub const IN_PAIRS: &str = "every sender needs a receiver: give an even number of CPUs";
+
 /// CPUs that run a workload unless told otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cpus {

@@ -3,10 +3,12 @@
 /// Pages of a machine that does not tell: 4 GiB.
 const PAGES_UNKNOWN: u64 = 1 << 20;
 
-/// A line of /proc/meminfo, KiB.
-fn kib(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-    line.trim().strip_suffix("kB")?.trim().parse().ok()
+/// A line of /proc/meminfo, or of a node's `meminfo`, where `Node 0` stands before its name: KiB.
+#[must_use]
+pub fn kib(text: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    let (_, value) = lines.find(|(head, _)| head.split_whitespace().last() == Some(name))?;
+    value.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
 fn read(name: &str) -> Option<u64> {
@@ -33,6 +35,7 @@ mod tests {
         assert_eq!(kib(text, "MemTotal"), Some(24576));
         assert_eq!(kib(text, "MemAvailable"), Some(2048));
         assert_eq!(kib(text, "Mem"), None);
+        assert_eq!(kib("Node 3 MemTotal:  8192 kB\nNode 3 MemFree: 1 kB\n", "MemFree"), Some(1));
         assert_eq!(kib(text, "HugePages_Total"), None, "not in kB");
     }
 }

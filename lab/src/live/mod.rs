@@ -5,7 +5,7 @@
 //! the page records; `runs` sets the workloads up.
 
 pub mod list;
-mod memory;
+pub mod memory;
 mod runs;
 pub mod stage;
 pub mod watch;
@@ -26,7 +26,7 @@ use crate::cells::lru::KERNEL;
 use crate::cells::yard::min_free_kbytes;
 use crate::experiment::cell::CellError;
 use crate::experiment::outcome::site_name;
-use crate::experiment::workload::{Cpus, Workload};
+use crate::experiment::workload::{Cpus, IN_PAIRS, Workload};
 use list::Pages;
 use stage::{Ground, Live, OutOfMemory, Pace};
 use watch::{Clock, Done, Eye};
@@ -85,7 +85,7 @@ pub enum LiveError {
         value: u64,
     },
     /// Pairs of CPUs with one left over.
-    #[error("workload {name}: every sender needs a receiver: give an even number of CPUs")]
+    #[error("workload {name}: {}", IN_PAIRS)]
     Odd {
         /// The workload.
         name: &'static str,

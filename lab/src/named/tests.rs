@@ -135,3 +135,8 @@ fn the_files_of_the_project_are_policies() {
     }
     assert!(seen >= 2);
 }
+
+#[test]
+fn paths_are_told_from_names() {
+    assert!(is_path("x.toml") && is_path("./x") && !is_path("numa_stat_sysctl"));
+}

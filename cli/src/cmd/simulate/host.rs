@@ -78,17 +78,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    let (json, beside_name) = (args.json, args.beside.clone());
     if !ready.is_empty() {
         let (results, _) = args.cells.pool(|pool| pool.run(&ready))?;
         for ((one, ready), result) in measured.iter_mut().zip(&ready).zip(results?) {
             one.beside = Some(ready.measured(result)?);
         }
     }
-    let beside_name = beside_name.as_deref();
-    emit(&match json {
-        true => as_json(&asked, &measured, beside_name)?,
-        false => text::page(&asked, &measured, beside_name),
+    emit(&match args.json {
+        true => as_json(&asked, &measured, args.beside.as_deref())?,
+        false => text::page(&asked, &measured, args.beside.as_deref()),
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -133,10 +131,7 @@ fn beside(args: &Args, asked: &Asked) -> anyhow::Result<Vec<Ready>> {
             seed: args.seed,
             quick: args.quick,
         })?;
-        cells.push(match args.memory_mib {
-            Some(mib) => ready.with_memory(mib),
-            None => ready,
-        });
+        cells.push(ready.with_memory(args.memory_mib));
     }
     Ok(cells)
 }

@@ -2,13 +2,11 @@
 
 use pageyard::Request;
 
+use super::page_fault::BATCH;
 use super::{Record, Stage, Watch};
 use crate::cells::lru::RELEASE_BATCH;
+use crate::cells::page_fault1::ZAP_INSTRUCTIONS;
 
-/// Pages of one group of an unmap: pointers that fit a page beside its header (asm-generic/tlb.h).
-const GATHER: usize = 510;
-/// Instructions of unmapping a page beside its page record.
-const ZAP_INSTRUCTIONS: u64 = 120;
 /// Pages that a CPU faults in before it is another one's turn, at set-up: a refill or two.
 const TURN: usize = 63;
 
@@ -37,7 +35,7 @@ pub fn fault_in<S: Stage>(
 pub fn unmap_all<S: Stage>(stage: &S, watch: &impl Watch, pages: Vec<S::Page>, think_ps: u64) {
     let mut left = pages.into_iter();
     while !left.as_slice().is_empty() && !watch.is_over() {
-        let group = GATHER.min(left.len());
+        let group = BATCH.min(left.len());
         for page in &left.as_slice()[..group] {
             stage.spend(think_ps);
             stage.execute(ZAP_INSTRUCTIONS);

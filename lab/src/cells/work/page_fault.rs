@@ -17,7 +17,7 @@ pub const MAP: usize = 0;
 pub const UNMAP: usize = 1;
 /// Pages that are released together: pointers that fit a page beside its header
 /// (`MAX_GATHER_BATCH`, asm-generic/tlb.h).
-const BATCH: usize = 510;
+pub const BATCH: usize = 510;
 /// Pages of one group of an unmap: so many batches, no more than 10,000 pages in all
 /// (`MAX_GATHER_BATCH_COUNT`), and eight pages in the gather itself.
 pub const GATHER: usize = 10_000 / BATCH * BATCH + 8;

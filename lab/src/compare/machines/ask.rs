@@ -64,10 +64,7 @@ impl Place {
             seed,
             quick: self.quick,
         })?;
-        Ok(match self.memory_mib {
-            Some(mib) => ready.with_memory(mib),
-            None => ready,
-        })
+        Ok(ready.with_memory(self.memory_mib))
     }
 }
 

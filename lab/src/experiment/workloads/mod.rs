@@ -1,7 +1,7 @@
 //! The workloads that cells can run: an adapter each.
 
 use super::cell::{CellError, Ready};
-use super::workload::Adapter;
+use super::workload::{Adapter, IN_PAIRS};
 
 mod bulk;
 mod free_all;
@@ -45,7 +45,7 @@ fn pairs(ready: &Ready) -> Result<usize, CellError> {
             machine: ready.cell.machine.clone(),
             policy: ready.cell.policy.clone(),
             cpus: ready.cell.cpus,
-            message: "every sender needs a receiver: give an even number of CPUs".to_string(),
+            message: IN_PAIRS.to_string(),
         });
     }
     Ok(ready.cell.cpus / 2)

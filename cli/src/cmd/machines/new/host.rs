@@ -5,6 +5,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use pageyard_lab::live::memory::kib;
+
 /// What there is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
@@ -157,7 +159,7 @@ struct Node {
 fn nodes(root: &Path, system: &Path, online: &BTreeSet<usize>) -> Result<Vec<Node>, HostError> {
     let folder = system.join("node");
     let Ok(numbers) = cpus(&folder.join("online")) else {
-        let memory = kib_of(&read(&root.join("proc/meminfo"))?, "MemTotal:") / 1024;
+        let memory = memory_mib(&read(&root.join("proc/meminfo"))?);
         let cpus = online.iter().copied().collect();
         return Ok(vec![Node { number: 0, cpus, memory_mib: memory, distances: vec![10] }]);
     };
@@ -165,7 +167,7 @@ fn nodes(root: &Path, system: &Path, online: &BTreeSet<usize>) -> Result<Vec<Nod
         let folder = folder.join(format!("node{number}"));
         let mut cpus = cpus(&folder.join("cpulist"))?;
         cpus.retain(|cpu| online.contains(cpu));
-        let memory_mib = kib_of(&read(&folder.join("meminfo"))?, "MemTotal:") / 1024;
+        let memory_mib = memory_mib(&read(&folder.join("meminfo"))?);
         let distances = read(&folder.join("distance"))?;
         let distances = distances.split_whitespace().filter_map(|to| to.parse().ok()).collect();
         Ok(Node { number, cpus, memory_mib, distances })
@@ -173,10 +175,9 @@ fn nodes(root: &Path, system: &Path, online: &BTreeSet<usize>) -> Result<Vec<Nod
     numbers.into_iter().map(node).collect()
 }
 
-/// The number behind a word, 0 if there is none.
-fn kib_of(text: &str, word: &str) -> u64 {
-    let mut words = text.split_whitespace().skip_while(|&found| found != word).skip(1);
-    words.next().and_then(|number| number.parse().ok()).unwrap_or(0)
+/// All memory that a `meminfo` tells of, MiB; 0 if it does not.
+fn memory_mib(text: &str) -> u64 {
+    kib(text, "MemTotal").unwrap_or(0) / 1024
 }
 
 /// CPUs by core, in the order of their first threads.
