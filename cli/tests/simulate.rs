@@ -116,6 +116,10 @@ fn parameters_are_the_workloads_own() {
 const RECORDING: &str =
     concat!("trace:", env!("CARGO_MANIFEST_DIR"), "/../traces/udplimit-6.18-2cpu");
 
+/// One of a single CPU, a quarter of a second long.
+const RECORDING_OF_ONE: &str =
+    concat!("trace:", env!("CARGO_MANIFEST_DIR"), "/../traces/pagefault-6.18-2cpu");
+
 #[test]
 fn a_recording_is_a_workload_and_more_cpus_run_copies() {
     let on =
@@ -225,10 +229,30 @@ fn printed_despite_debug(args: &[&str]) -> String {
 }
 
 #[test]
+fn a_recording_runs_on_this_host_with_its_think_times() {
+    let base = ["-m", "host", "-p", "linux-6.18", "--rounds", "1", "-w", RECORDING_OF_ONE];
+    let json: Value =
+        serde_json::from_str(&printed_despite_debug(&[&base[..], &["--json"]].concat())).unwrap();
+    assert_eq!((&json["cpus"], &json["workload"]), (&1.into(), &RECORDING_OF_ONE.into()));
+    let own = &json["policies"][0]["rounds"][0]["own"];
+    let figure = |name: &str| own[name].as_u64().unwrap();
+    assert_eq!((figure("failed"), figure("damage")), (0, 0));
+    assert!(figure("length-ns") >= figure("recorded-ns"), "{own}");
+    let text = printed_despite_debug(&base);
+    assert!(text.contains("think times as recorded") && text.contains("alloc-call-ns"), "{text}");
+    for line in text.lines().skip(1) {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}
+
+#[test]
 fn this_host_refuses_what_it_cannot_do_and_models_what_is_this_hosts() {
     let host = |more: &[&'static str]| [&["-m", "host", "-p", "linux-6.6"], more].concat();
     refused(&host(&["-w", "page_bench01", "-c", "60000"]), "CPUs, not 60000");
-    refused(&host(&["-w", "mixed"]), "mixed does not run on this host; there are: page_fault1");
+    refused(&host(&["-w", "netperf_udp_stream", "-c", "1"]), "give an even number of CPUs");
+    refused(&host(&["-w", "netperf_udp_stream", "--param", "warm=9"]), "warm = 9: is for modelled");
+    refused(&host(&["-w", "trace:/nowhere"]), "/nowhere");
+    refused(&host(&["-w", RECORDING_OF_ONE, "--think-ns", "5"]), "are the recorded ones");
     refused(&host(&["-w", "page_bench01", "--param", "warm=9"]), "warm = 9: is for modelled");
     refused(&host(&["-w", "page_bench01", "--beside", "skl-dekstop"]), "nearest: skl-desktop");
     let modelled = ["-m", "skl-desktop", "-p", "linux-6.6", "-c", "1"];

@@ -4,6 +4,8 @@
 //! free twice nor write what it freed. Whoever needs bare page frames builds
 //! [`pageyard::Allocator`] over [`Plain`] and a [`Region`] by hand.
 
+use std::ptr::NonNull;
+
 use pageyard::{
     AllocError, Allocator, CpuId, Geometry, GeometryError, NODES_MAX, NodeDesc, NodeId, Pfn,
     Policy, Request, Tuning, ZoneDesc, ZoneId, ZoneItem, ZoneKind,
@@ -208,6 +210,11 @@ impl<N: Notes> HostAllocator<N> {
         self.allocator.platform()
     }
 
+    /// The allocator of page frames below, for what this crate makes of blocks.
+    pub(crate) fn allocator(&self) -> &Allocator<Plain<N>> {
+        &self.allocator
+    }
+
     /// The allocator of page frames below.
     ///
     /// # Safety
@@ -230,6 +237,11 @@ impl<'a, N: Notes> Block<'a, N> {
     /// The block that [`Block::into_raw`] gave up, once.
     pub(crate) fn of_raw(host: &'a HostAllocator<N>, pfn: Pfn, order: u8) -> Block<'a, N> {
         Block { host, pfn, order }
+    }
+
+    /// The allocator that it is of.
+    pub(crate) fn host(&self) -> &'a HostAllocator<N> {
+        self.host
     }
 
     /// Whether it is a block of this allocator.
@@ -256,21 +268,25 @@ impl<'a, N: Notes> Block<'a, N> {
         self.order
     }
 
+    /// Where its memory is.
+    pub(crate) fn memory(&self) -> NonNull<[u8]> {
+        let bytes = self.host.region.bytes(self.pfn, self.order);
+        bytes.expect("frames of the allocator lie in its region")
+    }
+
     /// Its memory.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        let bytes = self.host.region.bytes(self.pfn, self.order);
         // SAFETY: the allocator hands a frame out once until it is freed, and only we free it;
         // the region outlives `host`. Mapped memory is zeroed, so initialised.
-        unsafe { bytes.expect("frames of the allocator lie in its region").as_ref() }
+        unsafe { self.memory().as_ref() }
     }
 
     /// Its memory, to write.
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        let bytes = self.host.region.bytes(self.pfn, self.order);
         // SAFETY: as in `bytes`; `&mut self` makes us the only one.
-        unsafe { bytes.expect("frames of the allocator lie in its region").as_mut() }
+        unsafe { self.memory().as_mut() }
     }
 }
 

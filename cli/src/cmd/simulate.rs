@@ -109,7 +109,8 @@ Examples:
   pageyard simulate --machine icx-2s --policy linux-6.18:batch_pages=31 --cpus 32 --json
   pageyard simulate --machine icx-5320 --policy linux-6.0 --workload bulk --param pages=8192
   pageyard simulate --machine skl-2s --policy linux-6.18 --workload trace:FOLDER --cpus 8
-  pageyard simulate --machine host --policy linux-5.17 --policy linux-5.18 --cpus 2",
+  pageyard simulate --machine host --policy linux-5.17 --policy linux-5.18 --cpus 2
+  pageyard simulate --machine host --policy linux-6.18 --workload trace:FOLDER",
     );
     text
 }
@@ -163,7 +164,7 @@ fn as_json(ready: &Ready, result: &CellResult) -> anyhow::Result<String> {
     let cell = &ready.cell;
     let value = json!({
         "machine": ready.machine_name(),
-        "workload": workload_name(cell),
+        "workload": workload_name(cell.workload, &cell.argument),
         "parameters": cell.parameters,
         "policy": cell.policy,
         "cpus": cell.cpus,
@@ -186,16 +187,16 @@ fn ns(ps: u64) -> String {
 }
 
 /// The workload with its argument.
-fn workload_name(cell: &Cell) -> String {
-    let colon = if cell.argument.is_empty() { "" } else { ":" };
-    format!("{}{colon}{}", cell.workload.name, cell.argument)
+fn workload_name(workload: Workload, argument: &str) -> String {
+    let colon = if argument.is_empty() { "" } else { ":" };
+    format!("{}{colon}{argument}", workload.name)
 }
 
 fn as_text(ready: &Ready, result: &CellResult) -> String {
     let cell = &ready.cell;
     let mut text = format!(
         "simulated: {} on {}, {} CPU{}, {}\nthink time {}, seed {}{}; {} us of virtual time\n\n",
-        workload_name(cell),
+        workload_name(cell.workload, &cell.argument),
         ready.machine_name(),
         cell.cpus,
         if cell.cpus == 1 { "" } else { "s" },
@@ -250,15 +251,20 @@ fn figures(cell: &Cell, result: &CellResult) -> String {
     }
     for figure in cell.workload.figures {
         if let Some(&value) = result.own.get(figure.name) {
-            let (name, about, unit) = (figure.name, figure.about, figure.unit.suffix());
-            let value = match figure.unit {
-                Unit::Count => format!("{}", value / 1000),
-                _ => format!("{}.{}{unit}", value / 1000, value % 1000 / 100),
-            };
+            let (name, about) = (figure.name, figure.about);
+            let value = figure_text(figure.unit, value);
             text.push_str(&format!("{name:<28} {value:>14}  {about}\n"));
         }
     }
     text
+}
+
+/// A figure of the workload's own, from thousandths of its unit.
+fn figure_text(unit: Unit, value: u64) -> String {
+    match unit {
+        Unit::Count => format!("{}", value / 1000),
+        _ => format!("{}.{}{}", value / 1000, value % 1000 / 100, unit.suffix()),
+    }
 }
 
 fn locks(result: &CellResult) -> String {

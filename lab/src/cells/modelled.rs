@@ -1,5 +1,8 @@
 //! A modelled machine as a stage: all that a workload does beside the allocator is charged for.
 
+mod net;
+mod shelf;
+
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -11,6 +14,8 @@ use super::lru::Lru;
 use super::page_fault1::CLEAR_BYTES;
 use super::work::{Record, Stage, Watch};
 use super::yard::{Control, Yard};
+
+pub use shelf::Shelf;
 
 /// Slots of a ring on a line: pointers.
 const LINE_SLOTS: usize = 8;
@@ -152,8 +157,21 @@ impl Stage for Modelled {
         }
     }
 
+    fn try_take(&self, request: &Request) -> Option<Held> {
+        let taken = self.yard.allocator.alloc(request).ok();
+        taken.map(|pfn| Held { pfn, order: request.order })
+    }
+
     fn free(&self, page: Held) {
         self.yard.allocator.free(page.pfn, page.order);
+    }
+
+    fn frame(page: &Held) -> u64 {
+        page.pfn.0
+    }
+
+    fn order(page: &Held) -> u8 {
+        page.order
     }
 
     fn record(&self, page: &Held, how: Record) {
@@ -165,9 +183,22 @@ impl Stage for Modelled {
         }
     }
 
+    fn records(&self, page: &Held, how: Record) {
+        let first = page.pfn.0;
+        let pages = (first..first + (1 << page.order)).map(|pfn| Held { pfn: Pfn(pfn), order: 0 });
+        pages.for_each(|page| self.record(&page, how));
+    }
+
     fn fill(&self, page: &mut Held, file: &FilePages, index: usize) {
-        file.copy_from(&self.yard, index);
         let (record, home) = (self.yard.record(page.pfn) as u64, self.yard.node_of(page.pfn));
+        if page.order > 0 {
+            for record in record..record + (1 << page.order) {
+                self.yard.world.sync();
+                self.yard.world.contents(record, home, CLEAR_BYTES);
+            }
+            return;
+        }
+        file.copy_from(&self.yard, index);
         self.yard.world.contents(record, home, CLEAR_BYTES);
     }
 

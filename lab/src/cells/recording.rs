@@ -1,21 +1,20 @@
 //! A recording as a workload: each recorded CPU's requests, a virtual CPU's work.
 //!
-//! Between two requests a CPU thinks for as long as the recorded one took from event to event. That
-//! time holds what the recorded kernel spent in its own allocator, so it is an upper bound of the
-//! real think time, and a modelled run is always longer than the recorded. A free waits until its
-//! page was allocated, whoever does that; frames have no other order. Several copies can run side
+//! What a CPU does is in [`work::recording`](super::work::recording). Several copies can run side
 //! by side on different CPUs, none of which share pages; they begin at random moments.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use pageyard::{Event, GeometryError, MigrateType, PageKind, Pfn, Policy};
+use pageyard::{Event, GeometryError, Policy};
 use pageyard_sim::machine::Machine;
 use pageyard_sim::stats::Stats;
 use pageyard_sim::world::Job;
 
-use super::program::{Program, Step, request_of_held};
+use super::modelled::{Modelled, Shelf};
+use super::program::Program;
+use super::work::recording::{ALLOC, FREE, Recall, run as run_cpu, set_up};
+use super::work::{Stage, Watch};
 use super::yard::Yard;
 
 /// Copies begin within this part of the recorded time: in step, they would meet at every lock.
@@ -104,17 +103,6 @@ pub struct Outcome {
     pub stats: Stats,
 }
 
-/// Where a block of the program is.
-#[derive(Clone, Copy, Debug)]
-enum Slot {
-    /// Not allocated yet.
-    Empty,
-    /// Allocated at a time.
-    Held(Pfn, u64),
-    /// There was no memory for it.
-    Failed,
-}
-
 #[derive(Debug, Default)]
 struct Tally {
     allocs: Calls,
@@ -143,108 +131,48 @@ impl Tally {
     }
 }
 
+/// Counts what its CPUs do.
+struct Meter(Rc<RefCell<Tally>>);
+
+impl Watch for Meter {
+    /// It runs to its end.
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn did(&self, _: u64) {}
+
+    fn spent(&self, part: usize, ps: u64, calls: u64) {
+        let tally = &mut *self.0.borrow_mut();
+        let of = match part {
+            ALLOC => &mut tally.allocs,
+            FREE => &mut tally.frees,
+            _ => &mut tally.waits,
+        };
+        of.calls += calls;
+        of.spent_ps += ps;
+    }
+
+    fn noted(&self, _: usize, failed: u64) {
+        self.0.borrow_mut().failed += failed;
+    }
+}
+
 /// A copy at work.
 struct Copy {
-    yard: Rc<Yard>,
+    stage: Modelled,
     program: Rc<Program>,
-    slots: RefCell<Vec<Slot>>,
-    /// CPUs that wait for a block.
-    waiting: RefCell<BTreeMap<u32, Vec<usize>>>,
-    tally: Rc<RefCell<Tally>>,
+    shelf: Shelf,
+    meter: Meter,
     from_ps: u64,
     end_ps: Cell<u64>,
 }
 
 impl Copy {
-    /// Takes what is in use at first, at no cost: the CPU at `first` + n is the program's n-th.
-    fn set_up(&self, first: usize) {
-        for &(block, order, cpu) in &self.program.held {
-            self.yard.world.set_up_as(first + usize::from(cpu));
-            let taken = self.yard.allocator.alloc(&request_of_held(order));
-            let slot = taken.map_or(Slot::Failed, |pfn| Slot::Held(pfn, 0));
-            self.tally.borrow_mut().failed += u64::from(taken.is_err());
-            self.slots.borrow_mut()[block as usize] = slot;
-        }
-    }
-
     fn run(&self, cpu: usize) {
-        let world = &self.yard.world;
-        world.spend(self.from_ps);
-        for &(gap_ns, step) in &self.program.cpus[cpu] {
-            world.spend(gap_ns.saturating_mul(1000));
-            // Whoever is earlier goes first, also to lines that are only read.
-            world.sync();
-            match step {
-                Step::Alloc { block, request } => {
-                    let from = world.now();
-                    let taken = self.yard.allocator.alloc(&request);
-                    if let Ok(pfn) = taken {
-                        world.write(world.layout.page(self.yard.record(pfn)));
-                    }
-                    let now = world.now();
-                    let mut tally = self.tally.borrow_mut();
-                    tally.allocs.calls += 1;
-                    tally.allocs.spent_ps += now - from;
-                    tally.failed += u64::from(taken.is_err());
-                    drop(tally);
-                    let slot = taken.map_or(Slot::Failed, |pfn| Slot::Held(pfn, now));
-                    self.slots.borrow_mut()[block as usize] = slot;
-                    let waiting = self.waiting.borrow_mut().remove(&block);
-                    waiting.into_iter().flatten().for_each(|cpu| world.wake(cpu, now));
-                }
-                Step::Free { block, offset, order } => {
-                    if let Some(base) = self.await_block(block) {
-                        self.free(Pfn(base.0 + u64::from(offset)), order);
-                    }
-                }
-            }
-        }
-        self.end_ps.set(self.end_ps.get().max(world.now()));
-    }
-
-    /// The first page of a block, as soon as it is there; `None` if it never will be.
-    fn await_block(&self, block: u32) -> Option<Pfn> {
-        let world = &self.yard.world;
-        let from = world.now();
-        if let Slot::Empty = self.slots.borrow()[block as usize] {
-            self.waiting.borrow_mut().entry(block).or_default().push(world.cpu());
-        }
-        let is_waiting = self.waiting.borrow().contains_key(&block);
-        if is_waiting {
-            world.park();
-        }
-        let slot = self.slots.borrow()[block as usize];
-        let found = match slot {
-            Slot::Held(pfn, at) => {
-                world.spend(at.saturating_sub(world.now()));
-                Some(pfn)
-            }
-            Slot::Empty | Slot::Failed => None,
-        };
-        if is_waiting || world.now() > from {
-            let waits = &mut self.tally.borrow_mut().waits;
-            waits.calls += 1;
-            waits.spent_ps += world.now() - from;
-        }
-        found
-    }
-
-    fn free(&self, pfn: Pfn, order: u8) {
-        let world = &self.yard.world;
-        // The last reference goes with a locked instruction.
-        world.locked(world.layout.page(self.yard.record(pfn)));
-        let state = self.yard.allocator.inspect(pfn);
-        let is_whole = state.is_some_and(|s| s.kind == PageKind::Allocated && s.order == order);
-        if !is_whole {
-            // The kernel split the block after it was allocated.
-            let t = state.map_or(MigrateType::Movable, |state| state.migratetype);
-            self.yard.allocator.seed_allocated(pfn, order, t);
-        }
-        let from = world.now();
-        self.yard.allocator.free(pfn, order);
-        let frees = &mut self.tally.borrow_mut().frees;
-        frees.calls += 1;
-        frees.spent_ps += world.now() - from;
+        self.stage.spend(self.from_ps);
+        run_cpu(&self.stage, &self.meter, &self.program, cpu, &self.shelf);
+        self.end_ps.set(self.end_ps.get().max(self.stage.now_ps()));
     }
 }
 
@@ -309,30 +237,31 @@ pub fn run(
     })
 }
 
-/// Every copy with what it holds at first.
+/// When each copy begins, picoseconds: the first at once, the others within a part of the recorded
+/// time.
+pub(crate) fn beginnings(program: &Program, config: &Config) -> Vec<u64> {
+    let mut seed = config.seed;
+    let span = (program.recorded_ns / SPREAD).saturating_mul(1000);
+    let from_ps = |at| if at == 0 { 0 } else { next(&mut seed) % (span + 1) };
+    (0..config.copies.max(1)).map(from_ps).collect()
+}
+
+/// Every copy with what it holds at first, taken at no cost.
 fn begin(
     yard: &Rc<Yard>,
     program: &Rc<Program>,
     config: &Config,
     tally: &Rc<RefCell<Tally>>,
 ) -> Vec<Rc<Copy>> {
-    let mut seed = config.seed;
-    let span = (program.recorded_ns / SPREAD).saturating_mul(1000);
-    let copy = |at: usize| {
-        let from_ps = if at == 0 { 0 } else { next(&mut seed) % (span + 1) };
-        let copy = Copy {
-            yard: Rc::clone(yard),
-            program: Rc::clone(program),
-            slots: RefCell::new(vec![Slot::Empty; program.blocks as usize]),
-            waiting: RefCell::default(),
-            tally: Rc::clone(tally),
-            from_ps,
-            end_ps: Cell::new(from_ps),
-        };
-        copy.set_up(at * program.cpus.len());
-        Rc::new(copy)
+    let copy = |(at, from_ps): (usize, u64)| {
+        let stage = Modelled::new(yard);
+        let shelf = stage.shelf(program.blocks as usize);
+        let set_up_as = |cpu| yard.world.set_up_as(at * program.cpus.len() + cpu);
+        tally.borrow_mut().failed += set_up(&stage, set_up_as, program, &shelf);
+        let (program, meter) = (Rc::clone(program), Meter(Rc::clone(tally)));
+        Rc::new(Copy { stage, program, shelf, meter, from_ps, end_ps: Cell::new(from_ps) })
     };
-    (0..config.copies.max(1)).map(copy).collect()
+    beginnings(program, config).into_iter().enumerate().map(copy).collect()
 }
 
 /// Numbers from a seed (splitmix64, Steele and others 2014).

@@ -24,4 +24,4 @@ pub mod spec;
 pub mod store;
 pub mod text;
 pub mod workload;
-mod workloads;
+pub(crate) mod workloads;

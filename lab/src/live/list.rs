@@ -39,6 +39,19 @@ impl std::fmt::Debug for Lock {
     }
 }
 
+/// Uses a word. Relaxed throughout: nothing is told by it, it is work.
+pub(super) fn touch(word: &AtomicU64, how: Record) {
+    match how {
+        Record::Read => {
+            std::hint::black_box(word.load(Ordering::Relaxed));
+        }
+        Record::Write => word.store(1, Ordering::Relaxed),
+        Record::Locked => {
+            word.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
 impl Pages {
     /// Records of so many pages from `first` on, none on the list.
     #[must_use]
@@ -62,18 +75,9 @@ impl Pages {
         self.is_given_up.load(Ordering::Relaxed)
     }
 
-    /// Uses a record. Relaxed throughout: nothing is told by these words, they are work.
+    /// Uses a record.
     pub fn touch(&self, pfn: Pfn, how: Record) {
-        let word = &self.lines[self.at(pfn)].word;
-        match how {
-            Record::Read => {
-                std::hint::black_box(word.load(Ordering::Relaxed));
-            }
-            Record::Write => word.store(1, Ordering::Relaxed),
-            Record::Locked => {
-                word.fetch_add(1, Ordering::Relaxed);
-            }
-        }
+        touch(&self.lines[self.at(pfn)].word, how);
     }
 
     /// Puts pages at the head, under one hold of the lock; `locked` locked instructions for each.

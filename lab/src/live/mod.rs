@@ -2,11 +2,18 @@
 //!
 //! What comes out is a measurement of this host, not of a model, and no published table is held
 //! against it. Start at [`Plan::round`]. [`stage`] is the machine, [`watch`] the clock, [`list`]
-//! the page records; `runs` sets the workloads up.
+//! the page records, `shelf` the blocks of a recording, `sockets` what messages go through;
+//! `runs`, `mixed`, `netperf` and `recording` set the workloads up.
 
+mod error;
 pub mod list;
 pub mod memory;
+mod mixed;
+mod netperf;
+mod recording;
 mod runs;
+mod shelf;
+mod sockets;
 pub mod stage;
 pub mod watch;
 
@@ -19,14 +26,14 @@ use std::time::Duration;
 use pageyard::platform::Site;
 use pageyard::{CpuId, Policy, Tuning};
 use pageyard_host::plain::{Plain, configured_cpus, set_thread_cpu};
-use pageyard_host::{HostAllocator, HostError, Share, pin};
+use pageyard_host::{HostAllocator, Share, pin};
 use serde::{Deserialize, Serialize};
 
 use crate::cells::lru::KERNEL;
 use crate::cells::yard::min_free_kbytes;
-use crate::experiment::cell::CellError;
 use crate::experiment::outcome::site_name;
-use crate::experiment::workload::{Cpus, IN_PAIRS, Workload};
+use crate::experiment::workload::{Cpus, Workload};
+pub use error::LiveError;
 use list::Pages;
 use stage::{Ground, Live, OutOfMemory, Pace};
 use watch::{Clock, Done, Eye};
@@ -36,6 +43,10 @@ use watch::{Clock, Done, Eye};
 pub struct Plan {
     /// The workload.
     pub workload: Workload,
+    /// What stood behind its colon; empty for most.
+    pub argument: String,
+    /// CPUs that a recording shows at work; 0 for other workloads.
+    pub recorded_cpus: usize,
     /// All its parameters.
     pub parameters: BTreeMap<String, u64>,
     /// The policy.
@@ -44,93 +55,14 @@ pub struct Plan {
     pub cpus: usize,
     /// Time of a unit of work outside of what is run, picoseconds.
     pub think_ps: u64,
+    /// Seed of the moments at which pairs of CPUs and copies of a recording begin.
+    pub seed: u64,
     /// Memory that the allocator believes the machine has, MiB; `None` is what it has.
     pub memory_mib: Option<u64>,
     /// Pages of a process that faults: [`PAGES`](crate::cells::page_fault1::PAGES) but in tests.
     pub process_pages: usize,
     /// Time to warm up, and to measure.
     pub times: (Duration, Duration),
-}
-
-/// Why nothing was measured.
-#[derive(Debug, thiserror::Error)]
-pub enum LiveError {
-    /// Parameters that do not fit the workload.
-    #[error(transparent)]
-    Cell(#[from] CellError),
-    /// The workload is for modelled machines only.
-    #[error("workload {name} does not run on this host; there are: {known}")]
-    Workload {
-        /// The workload.
-        name: &'static str,
-        /// All that do.
-        known: String,
-    },
-    /// More CPUs than there are.
-    #[error("this host lets this process use {has} CPUs, not {wanted}; take 1 to {has}")]
-    Cpus {
-        /// CPUs it has.
-        has: usize,
-        /// CPUs asked for.
-        wanted: usize,
-    },
-    /// A parameter that only modelled machines know.
-    #[error("workload {workload}: {name} = {value}: is for modelled machines only; leave it out")]
-    Parameter {
-        /// The workload.
-        workload: &'static str,
-        /// The parameter.
-        name: String,
-        /// As given.
-        value: u64,
-    },
-    /// Pairs of CPUs with one left over.
-    #[error("workload {name}: {}", IN_PAIRS)]
-    Odd {
-        /// The workload.
-        name: &'static str,
-    },
-    /// The host has less memory available than the workload takes.
-    #[error(
-        "workload {name} takes {needs} MiB of this host's memory, of which {has} MiB are \
-         available; take fewer CPUs{}",
-        if *has_pages { ", or fewer pages (--param pages=NUMBER)" } else { "" }
-    )]
-    Memory {
-        /// The workload.
-        name: &'static str,
-        /// MiB that it takes.
-        needs: u64,
-        /// MiB that are available.
-        has: u64,
-        /// Whether a parameter says how much.
-        has_pages: bool,
-    },
-    /// No memory, or no such allocator.
-    #[error(transparent)]
-    Host(#[from] HostError),
-    /// The system does not tell on which CPUs this may run.
-    #[error("cannot ask the system on which CPUs this process may run: {0}")]
-    Affinity(std::io::Error),
-    /// The workload took more memory than the allocator was given.
-    #[error(
-        "out of memory: {workload} asked for order {order} and there was none; give more with \
-         --memory-mib, or take fewer CPUs"
-    )]
-    OutOfMemory {
-        /// The workload.
-        workload: &'static str,
-        /// What it asked for.
-        order: u8,
-    },
-    /// Pages that were not free when all was given back: a bug of the allocator or of a body.
-    #[error("{lost} of {pages} pages were not free at the end: this is a bug, please report it")]
-    Lost {
-        /// Pages missing.
-        lost: u64,
-        /// Pages in all.
-        pages: u64,
-    },
 }
 
 /// What one round measured.
@@ -163,14 +95,20 @@ pub fn cpus() -> Result<Vec<u16>, LiveError> {
     pin::allowed_cpus().map_err(LiveError::Affinity)
 }
 
+pub use runs::is_netperf;
+
 /// Workloads that run on this host.
 pub fn workloads() -> impl Iterator<Item = &'static str> {
     runs::RUNS.iter().map(|&(name, _)| name)
 }
 
-/// CPUs that run a workload unless told otherwise, where so many may be used.
+/// CPUs that run a workload unless told otherwise, where so many may be used: those of a recording
+/// if it is one.
 #[must_use]
-pub fn default_cpus(workload: Workload, has: usize) -> usize {
+pub fn default_cpus(workload: Workload, recorded_cpus: usize, has: usize) -> usize {
+    if recorded_cpus > 0 {
+        return recorded_cpus;
+    }
     let wanted = match workload.cpus {
         Cpus::All | Cpus::CoresOfNode => has,
         Cpus::One => 1,
@@ -222,9 +160,15 @@ impl Plan {
             let known = workloads().collect::<Vec<_>>().join(", ");
             return Err(LiveError::Workload { name, known });
         }
-        let has = cpus()?.len();
+        let (has, recorded) = (cpus()?.len(), self.recorded_cpus);
+        if recorded > has {
+            return Err(LiveError::RecordedCpus { recorded, has });
+        }
         if self.cpus == 0 || self.cpus > has {
             return Err(LiveError::Cpus { has, wanted: self.cpus });
+        }
+        if recorded > 0 && !self.cpus.is_multiple_of(recorded) {
+            return Err(LiveError::Copies { recorded, wanted: self.cpus });
         }
         if runs::is_in_pairs(name) && !self.cpus.is_multiple_of(2) {
             return Err(LiveError::Odd { name });

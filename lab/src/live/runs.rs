@@ -9,6 +9,9 @@ use pageyard::{CpuId, Request};
 use pageyard_host::plain::set_thread_cpu;
 use pageyard_host::{Block, BlockRing};
 
+use super::mixed::mixed;
+use super::netperf::netperf;
+use super::recording::recording;
 use super::stage::{Live, Pace, instructions};
 use super::watch::{Done, Eye, PARTS};
 use super::{LiveError, Plan, Round, cpus};
@@ -31,36 +34,47 @@ pub(super) const RUNS: &[(&str, Run)] = &[
     ("page_bench05", page_bench),
     ("bulk", bulk),
     ("free_all", free_all),
+    ("mixed", mixed),
+    ("netperf_udp_stream", netperf),
+    ("netperf_tcp_stream", netperf),
+    ("netperf_sctp_stream_many", netperf),
+    ("trace", recording),
 ];
 
 /// Pages that are in use at any time beside those of caches: few.
 const FEW: u64 = 1 << 12;
 /// A run that ends by itself, not by the clock: an hour is long enough.
-const UNTIL_DONE: (Duration, Duration) = (Duration::ZERO, Duration::from_secs(3600));
+pub(super) const UNTIL_DONE: (Duration, Duration) = (Duration::ZERO, Duration::from_secs(3600));
 
 /// Whether one CPU of two sends and the other receives.
 pub(super) fn is_in_pairs(workload: &str) -> bool {
-    workload == "page_bench05"
+    workload == "page_bench05" || is_netperf(workload)
+}
+
+/// Whether the score is that of one sender, the mean of all, in 10^6 bits a second.
+#[must_use]
+pub fn is_netperf(workload: &str) -> bool {
+    workload.starts_with("netperf_")
 }
 
 /// Whether a parameter says something to this machine. Here the clock ends most workloads, not a
 /// number of rounds, and nobody is kept in step.
 pub(super) fn is_known(workload: &str, parameter: &str) -> bool {
     match parameter {
-        "warm" | "in-step" => false,
+        "warm" | "messages" | "in-step" => false,
         "rounds" => workload == "bulk",
         _ => true,
     }
 }
 
 /// Units a second of all threads, each in its own time.
-fn per_second(done: &[Done]) -> u64 {
+pub(super) fn per_second(done: &[Done]) -> u64 {
     let each = |done: &Done| u128::from(done.units) * 1_000_000_000 / u128::from(done.ns.max(1));
     done.iter().map(each).sum::<u128>() as u64
 }
 
 /// Picoseconds a page of each part, of all threads together; 0 where there was none.
-fn parts_ps(done: &[Done]) -> [u64; PARTS] {
+pub(super) fn parts_ps(done: &[Done]) -> [u64; PARTS] {
     std::array::from_fn(|part| {
         let ps: u64 = done.iter().map(|done| done.parts[part].0).sum();
         let pages: u64 = done.iter().map(|done| done.parts[part].1).sum();
@@ -68,16 +82,16 @@ fn parts_ps(done: &[Done]) -> [u64; PARTS] {
     })
 }
 
-/// Notes what both parts took, if they were told apart.
-fn note(round: &mut Round, done: &[Done], names: [&str; PARTS]) {
-    for (name, ps) in names.into_iter().zip(parts_ps(done)) {
+/// Notes what parts took, if they were told apart.
+pub(super) fn note(round: &mut Round, done: &[Done], names: &[&str]) {
+    for (name, ps) in names.iter().zip(parts_ps(done)) {
         if ps > 0 {
             round.own.insert(name.to_string(), ps);
         }
     }
 }
 
-fn finish(mut round: Round, done: &[Done]) -> Round {
+pub(super) fn finish(mut round: Round, done: &[Done]) -> Round {
     round.units = done.iter().map(|done| done.units).sum();
     round.score_per_s = per_second(done);
     note_cpu(&mut round, done);
@@ -85,7 +99,7 @@ fn finish(mut round: Round, done: &[Done]) -> Round {
 }
 
 /// Notes how much of the CPUs the threads had.
-fn note_cpu(round: &mut Round, done: &[Done]) {
+pub(super) fn note_cpu(round: &mut Round, done: &[Done]) {
     let sum = |what: fn(&Done) -> u64| done.iter().map(what).sum::<u64>();
     let (ns, cpu_ns) = (sum(|done| done.ns), sum(|done| done.cpu_ns));
     round.on_cpu_thousandths = cpu_ns * 1000 / ns.max(1);
@@ -127,7 +141,7 @@ fn page_bench(plan: &Plan) -> Result<Round, LiveError> {
             }
         }
     })?;
-    note(&mut round, &done, ["get-ns", "put-ns"]);
+    note(&mut round, &done, &["get-ns", "put-ns"]);
     drop(rings);
     plan.settle(&ground, &mut round)?;
     Ok(finish(round, &done))
@@ -178,9 +192,9 @@ fn bulk(plan: &Plan) -> Result<Round, LiveError> {
             eye.did(pages as u64);
         }
     })?;
-    note(&mut round, &done, ["get-ns", "put-ns"]);
+    note(&mut round, &done, &["get-ns", "put-ns"]);
     plan.settle(&ground, &mut round)?;
-    let [get_ps, put_ps] = parts_ps(&done);
+    let [get_ps, put_ps, _] = parts_ps(&done);
     // Time on the CPU is that of all rounds.
     round.units = (plan.cpus * pages * rounds) as u64;
     round.score_per_s = plan.cpus as u64 * 1_000_000_000_000 / (get_ps + put_ps).max(1);
@@ -232,7 +246,7 @@ fn page_fault(plan: &Plan, file_pages: usize) -> Result<Round, LiveError> {
         let left = process.run(&part.eye, false);
         stage.unlist(&left);
     })?;
-    note(&mut round, &done, ["map-ns", "unmap-ns"]);
+    note(&mut round, &done, &["map-ns", "unmap-ns"]);
     drop(files);
     plan.settle(&ground, &mut round)?;
     Ok(finish(round, &done))

@@ -1,6 +1,7 @@
 //! When a run on this machine is measured, and what each of its threads did meanwhile.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -16,7 +17,9 @@ const MEASURE: u32 = 1;
 /// They end.
 const OVER: u32 = 2;
 /// Parts of a workload that time is told of.
-pub const PARTS: usize = 2;
+pub const PARTS: usize = 3;
+/// Kinds of what else is counted.
+pub const NOTES: usize = 2;
 
 /// The clock on the wall: all threads look at it.
 pub struct Clock {
@@ -81,7 +84,7 @@ impl Clock {
 }
 
 /// What a thread did while it was measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// Units of the workload's score.
     pub units: u64,
@@ -91,6 +94,10 @@ pub struct Done {
     pub cpu_ns: u64,
     /// Picoseconds and pages of each part.
     pub parts: [(u64, u64); PARTS],
+    /// What else was counted.
+    pub notes: [u64; NOTES],
+    /// First pages of the blocks that it took, each once, rising, where the workload tells of them.
+    pub frames: Vec<u64>,
 }
 
 /// A moment by the clock on the wall and by that of a thread, nanoseconds.
@@ -113,6 +120,8 @@ pub struct Eye<'a> {
     is_late: Cell<bool>,
     units: Cell<u64>,
     parts: [Cell<(u64, u64)>; PARTS],
+    notes: [Cell<u64>; NOTES],
+    frames: RefCell<HashSet<u64>>,
 }
 
 impl<'a> Eye<'a> {
@@ -127,7 +136,13 @@ impl<'a> Eye<'a> {
             is_late: Cell::new(false),
             units: Cell::new(0),
             parts: Default::default(),
+            notes: Default::default(),
+            frames: RefCell::default(),
         }
+    }
+
+    fn is_measuring(&self) -> bool {
+        self.seen.get() == MEASURE && self.clock.phase() == MEASURE
     }
 
     /// The thread begins.
@@ -150,7 +165,11 @@ impl<'a> Eye<'a> {
             (end.0.duration_since(begin.0).as_nanos() as u64, end.1.saturating_sub(begin.1))
         });
         let units = if ns == 0 { 0 } else { self.units.get() };
-        Done { units, ns, cpu_ns, parts: self.parts.each_ref().map(Cell::get) }
+        let mut frames: Vec<u64> = self.frames.borrow().iter().copied().collect();
+        frames.sort_unstable();
+        let (parts, notes) =
+            (self.parts.each_ref().map(Cell::get), self.notes.each_ref().map(Cell::get));
+        Done { units, ns, cpu_ns, parts, notes, frames }
     }
 
     #[cold]
@@ -192,6 +211,18 @@ impl Watch for Eye<'_> {
             self.parts[part].set((spent + ps, counted + pages));
         }
     }
+
+    fn noted(&self, what: usize, times: u64) {
+        if self.is_measuring() {
+            self.notes[what].set(self.notes[what].get() + times);
+        }
+    }
+
+    fn took(&self, frame: u64) {
+        if self.is_measuring() {
+            self.frames.borrow_mut().insert(frame);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -204,21 +235,28 @@ mod tests {
         let eye = Eye::new(&clock);
         eye.did(5);
         eye.spent(0, 9, 9);
+        eye.noted(0, 9);
+        eye.took(7);
         clock.set(MEASURE);
         eye.did(7);
         std::thread::yield_now();
         eye.did(2);
         eye.spent(1, 30, 3);
+        eye.noted(0, 1);
+        [9, 4, 9].into_iter().for_each(|frame| eye.took(frame));
         assert!(!eye.is_over());
         clock.end();
         clock.set(MEASURE);
         assert!(eye.is_over(), "what has ended stays so");
+        eye.noted(0, 8);
+        eye.took(8);
         eye.did(3);
         eye.did(4);
         eye.spent(1, 30, 3);
         let done = eye.done();
         // The unit that was under way as it began is left out, the one as it ended is not.
-        assert_eq!((done.units, done.parts), (5, [(0, 0), (30, 3)]));
+        assert_eq!((done.units, done.parts), (5, [(0, 0), (30, 3), (0, 0)]));
+        assert_eq!((done.notes, done.frames), ([1, 0], vec![4, 9]));
         assert!(done.ns > 0);
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use pageyard_lab::cells::page_fault1::PAGES;
 use pageyard_lab::experiment::cell::{Cell, Ready, Workload};
 use pageyard_lab::experiment::outcome::CellResult;
@@ -41,6 +41,13 @@ struct Asked {
     rounds: u16,
     /// CPUs that this process may use.
     has: usize,
+}
+
+impl Asked {
+    /// The workload with its argument.
+    fn workload_name(&self) -> String {
+        super::workload_name(self.plan.workload, &self.plan.argument)
+    }
 }
 
 /// Runs the verb on this host.
@@ -92,7 +99,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn asked(args: &Args) -> anyhow::Result<Asked> {
-    let (workload, _) = Workload::parse(&args.workload)?;
+    let (workload, argument) = Workload::parse(&args.workload)?;
+    let recorded_cpus = match workload.argument {
+        Some(wanted) => {
+            (wanted.look)(&argument)
+                .map_err(|message| anyhow!("workload {}:{argument}: {message}", workload.name))?
+                .cpus
+        }
+        None => 0,
+    };
     let given: BTreeMap<String, u64> = args.parameters.iter().cloned().collect();
     let has = live::cpus()?.len();
     let mut policies = Vec::new();
@@ -103,10 +118,15 @@ fn asked(args: &Args) -> anyhow::Result<Asked> {
     let times_ms = if args.quick { TIMES_QUICK_MS } else { TIMES_MS };
     let plan = Plan {
         workload,
+        argument,
+        recorded_cpus,
         parameters: live::fill(workload, &given, args.quick, args.memory_mib)?,
         policy,
-        cpus: args.cpus.map_or_else(|| live::default_cpus(workload, has), usize::from),
+        cpus: args
+            .cpus
+            .map_or_else(|| live::default_cpus(workload, recorded_cpus, has), usize::from),
         think_ps: args.think_ns.map_or(workload.think_ps, |ns| ns * 1000),
+        seed: args.seed,
         memory_mib: args.memory_mib,
         process_pages: PAGES,
         times: (Duration::from_millis(times_ms.0), Duration::from_millis(times_ms.1)),
@@ -123,7 +143,7 @@ fn beside(args: &Args, asked: &Asked) -> anyhow::Result<Vec<Ready>> {
         let ready = Ready::of(&Cell {
             machine: machine.clone(),
             workload: asked.plan.workload,
-            argument: String::new(),
+            argument: asked.plan.argument.clone(),
             parameters: asked.plan.parameters.clone(),
             policy: policy.clone(),
             cpus: asked.plan.cpus,
@@ -149,6 +169,7 @@ fn round(args: &Args, policy: &str) -> anyhow::Result<Result<Round, String>> {
         ("--cpus", args.cpus.map(u64::from)),
         ("--memory-mib", args.memory_mib),
         ("--think-ns", args.think_ns),
+        ("--seed", Some(args.seed)),
     ];
     for (name, value) in numbers {
         command.args(value.map(|value| format!("{name}={value}")));
@@ -179,7 +200,7 @@ fn as_json(asked: &Asked, measured: &[Measured], beside: Option<&str>) -> anyhow
     };
     let value = json!({
         "is": "a measurement of this host, not a model",
-        "workload": plan.workload.name,
+        "workload": asked.workload_name(),
         "parameters": plan.parameters,
         "cpus": plan.cpus,
         "cpus_of_host": asked.has,

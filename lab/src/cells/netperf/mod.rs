@@ -1,12 +1,8 @@
 //! netperf on localhost: UDP_STREAM, TCP_STREAM and SCTP_STREAM_MANY. A sender takes pages, fills
 //! them, and a receiver on another core of the socket copies them out and frees them there.
 //!
-//! `socket` is what lies between the two, `path` how each protocol takes, fills and gives back
-//! pages. Everything else that a message costs (system calls, headers, the way through the stack,
-//! waking the receiver) is one number, the think time.
+//! What both sides do is in [`work::netperf`](super::work::netperf).
 
-mod path;
-mod socket;
 #[cfg(test)]
 mod tests;
 
@@ -18,25 +14,15 @@ use pageyard::{GeometryError, Policy};
 use pageyard_sim::machine::Machine;
 use pageyard_sim::world::Job;
 
+use super::modelled::Modelled;
+pub use super::work::netperf::Test;
+use super::work::netperf::path::{Pair, leave_holes, message_bytes};
+use super::work::netperf::socket::Socket;
+use super::work::{Stage, Watch};
 use super::yard::{Measured, Yard};
-use path::Side;
-use socket::Socket;
 
 /// Pages of each node that page records exist for: more than caches and sockets can hold.
 const REACH: u64 = 1 << 17;
-/// Pages of a user's buffers, of one side of a pair.
-const USER_PAGES: u64 = 256;
-
-/// Which test of netperf.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Test {
-    /// UDP_STREAM: messages of 65507 bytes; what finds the receiver's socket full is dropped.
-    Udp,
-    /// TCP_STREAM: 16384 bytes at a time; the sender waits for room.
-    Tcp,
-    /// SCTP_STREAM_MANY with messages of 10 KiB; the sender waits for room.
-    Sctp,
-}
 
 /// What to run.
 #[derive(Clone, Copy, Debug)]
@@ -96,24 +82,17 @@ pub(crate) struct Meter {
     result: RefCell<Option<Measured>>,
 }
 
-impl Meter {
+impl Watch for Meter {
     fn is_over(&self) -> bool {
         self.result.borrow().is_some()
     }
 
-    fn taken(&self, pfn: u64) {
-        if self.from_ps.get().is_some() && !self.is_over() {
-            *self.blocks.borrow_mut().entry(pfn).or_default() += 1;
-        }
-    }
-
-    /// One message was sent, of any pair.
-    fn sent(&self, is_dropped: bool) {
+    /// Messages were sent, of any pair.
+    fn did(&self, messages: u64) {
         if self.is_over() {
             return;
         }
-        self.sent.set(self.sent.get() + 1);
-        self.dropped.set(self.dropped.get() + u64::from(is_dropped));
+        self.sent.set(self.sent.get() + messages);
         let world = &self.yard.world;
         let pairs = self.config.pairs as u64;
         match self.from_ps.get() {
@@ -137,6 +116,32 @@ impl Meter {
         }
         world.reset_stats();
     }
+
+    /// Not told apart.
+    fn spent(&self, _: usize, _: u64, _: u64) {}
+
+    fn noted(&self, _: usize, dropped: u64) {
+        if !self.is_over() {
+            self.dropped.set(self.dropped.get() + dropped);
+        }
+    }
+
+    fn took(&self, frame: u64) {
+        if self.from_ps.get().is_some() && !self.is_over() {
+            *self.blocks.borrow_mut().entry(frame).or_default() += 1;
+        }
+    }
+}
+
+/// Takes blocks of every node, with free ones between them.
+fn punch(yard: &Yard, stage: &Modelled, holes: u64) {
+    for node in 0..yard.world.costs.sockets {
+        // A node without memory is nobody's: nothing can be taken from it.
+        let cpu = yard.cpu_nodes.iter().position(|of| usize::from(of.0) == node);
+        let Some(cpu) = cpu else { continue };
+        yard.world.set_up_as(cpu);
+        leave_holes(stage, holes);
+    }
 }
 
 /// Runs one cell.
@@ -156,16 +161,20 @@ pub fn run(machine: &Machine, policy: Policy, config: &Config) -> Result<Outcome
     });
     // Measured by messages, not by holds of locks.
     yard.allocator.platform().listen(Box::new(|_, _| {}));
-    path::leave_holes(&yard, config.holes);
+    let stage = Modelled::new(&yard);
+    punch(&yard, &stage, config.holes);
     let mut jobs: Vec<Job> = Vec::new();
-    let mut seed = config.seed;
-    for pair in 0..config.pairs {
-        let socket = Rc::new(Socket::new(&yard, config.test, pair));
-        // Not all at one moment.
-        let late_ps = next(&mut seed) % (config.think_ps + 1_000_000);
+    let (test, think_ps) = (config.test, config.think_ps);
+    for (pair, late_ps) in late(config.seed, think_ps, config.pairs).enumerate() {
+        let socket = Rc::new(Socket::new(&stage, test, pair));
         for is_sender in [true, false] {
-            let side = Side::new(&meter, &socket, pair, is_sender);
-            jobs.push(Box::new(move || side.run(late_ps)));
+            let (stage, socket, meter) = (stage.clone(), Rc::clone(&socket), Rc::clone(&meter));
+            jobs.push(Box::new(move || {
+                let (stage, socket) = (&stage, &*socket);
+                stage.spend(late_ps);
+                let pair = Pair { stage, socket, test, pair, think_ps };
+                if is_sender { pair.send_all(&*meter) } else { pair.receive_all(&*meter) }
+            }));
         }
     }
     yard.world.run(jobs);
@@ -176,12 +185,17 @@ pub fn run(machine: &Machine, policy: Policy, config: &Config) -> Result<Outcome
     most_used.truncate(5);
     Ok(Outcome {
         measured,
-        message_bits: 8 * path::message_bytes(config.test),
+        message_bits: 8 * message_bytes(config.test),
         dropped: meter.dropped.get(),
         taken: blocks.values().sum(),
         distinct: blocks.len() as u64,
         most_used,
     })
+}
+
+/// When each pair begins, picoseconds: not all at one moment.
+pub(crate) fn late(mut seed: u64, think_ps: u64, pairs: usize) -> impl Iterator<Item = u64> {
+    (0..pairs).map(move |_| next(&mut seed) % (think_ps + 1_000_000))
 }
 
 /// Numbers from a seed (splitmix64, Steele and others 2014).

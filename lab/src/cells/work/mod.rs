@@ -7,8 +7,11 @@
 
 pub mod bulk;
 pub mod free_all;
+pub mod mixed;
+pub mod netperf;
 pub mod page_bench;
 pub mod page_fault;
+pub mod recording;
 
 use pageyard::Request;
 
@@ -36,16 +39,25 @@ pub trait Stage {
     fn take(&self, request: &Request) -> Self::Page;
     /// Takes up to so many single pages in one call, at least one; or ends as [`Stage::take`].
     fn take_many(&self, request: &Request, wanted: usize, pages: &mut Vec<Self::Page>);
+    /// Takes a block, if there is one.
+    fn try_take(&self, request: &Request) -> Option<Self::Page>;
     /// Gives a block back.
     fn free(&self, page: Self::Page);
 
+    /// Number of a block's first page.
+    fn frame(page: &Self::Page) -> u64;
+    /// A block has `1 << order` pages.
+    fn order(page: &Self::Page) -> u8;
     /// Uses the record of a block's first page.
     fn record(&self, page: &Self::Page, how: Record);
+    /// Uses the records of all its pages, one after another.
+    fn records(&self, page: &Self::Page, how: Record);
 
-    /// Fills a page just taken, whole: with the file's page `index`, or with zeroes.
+    /// Fills a block just taken, whole: a page with the file's page `index`, or all with zeroes.
     fn fill(&self, page: &mut Self::Page, file: &Self::File, index: usize);
 
-    /// Puts pages on the list of pages in use of this CPU's node (LRU), under one hold of its lock.
+    /// Puts pages on the list of pages in use of this CPU's node (LRU), under one hold of its lock;
+    /// of larger blocks the first.
     fn list(&self, pages: &[Self::Page]);
     /// Drops a reference of each page and takes them off that list, under one hold of its lock.
     fn unlist(&self, pages: &[Self::Page]);
@@ -78,4 +90,9 @@ pub trait Watch {
     fn did(&self, units: u64);
     /// A part of the workload took so long for so many pages.
     fn spent(&self, part: usize, ps: u64, pages: u64);
+    /// Something else happened so often; what, is for the workload to number.
+    fn noted(&self, _what: usize, _times: u64) {}
+    /// A block was taken, by the number of its first page; told by workloads that ask how many
+    /// different ones go round.
+    fn took(&self, _frame: u64) {}
 }

@@ -10,7 +10,7 @@ mod mixed;
 mod netperf;
 mod page_bench;
 mod page_fault1;
-mod trace;
+pub mod trace;
 
 /// Every workload, in the order in which they are listed.
 pub const ALL: &[&Adapter] = &[

@@ -51,7 +51,11 @@ pub const ADAPTER: Adapter = Adapter {
     run,
 };
 
-fn read(path: &str) -> Result<Program, String> {
+/// Reads a recording that has something to run.
+///
+/// # Errors
+/// There is none, or nothing is in it: the reason.
+pub fn read(path: &str) -> Result<Program, String> {
     let recording = Recording::open(Path::new(path)).map_err(|error| error.to_string())?;
     let program = Program::read(&recording).map_err(|error| error.to_string())?;
     match program.cpus.is_empty() {

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use pageyard_lab::experiment::workload::Unit;
-use pageyard_lab::live::Round;
+use pageyard_lab::live::{Round, is_netperf};
 use serde::Serialize;
 
+use super::super::figure_text;
 use super::{Asked, Measured};
 
 /// Less of a CPU than this, in thousandths, and something else runs there.
@@ -55,7 +56,9 @@ fn head(asked: &Asked, measured: &[Measured], beside: Option<&str>) -> String {
     let plan = &asked.plan;
     let mut text = format!(
         "measured on this host, not simulated: {}, {} of {} CPUs, one memory node\n",
-        plan.workload.name, plan.cpus, asked.has,
+        asked.workload_name(),
+        plan.cpus,
+        asked.has,
     );
     let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = processor.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
@@ -68,8 +71,11 @@ fn head(asked: &Asked, measured: &[Measured], beside: Option<&str>) -> String {
     let parameters: Vec<String> =
         plan.parameters.iter().map(|(name, value)| format!(", {name}={value}")).collect();
     let memory = plan.memory_mib.map_or(String::new(), |mib| format!(", as if of {mib} MiB"));
-    let think = plan.think_ps / 1000;
-    text.push_str(&format!("think time {think} ns{}{memory}\n", parameters.concat()));
+    let think = match plan.recorded_cpus {
+        0 => format!("think time {} ns", plan.think_ps / 1000),
+        _ => "think times as recorded".to_string(),
+    };
+    text.push_str(&format!("{think}{}{memory}\n", parameters.concat()));
     if let Some(name) = beside {
         text.push_str(&format!("the last column is simulated, on {name}\n"));
     }
@@ -84,6 +90,7 @@ fn times(asked: &Asked) -> String {
     match asked.plan.workload.name {
         "bulk" => ", each measures every round but the first".to_string(),
         "free_all" => ", each measures the whole area".to_string(),
+        "trace" => ", each runs the whole recording".to_string(),
         _ => format!(", {measure} ms each after {warm} ms"),
     }
 }
@@ -108,20 +115,30 @@ fn table(asked: &Asked, one: &Measured, beside: Option<&str>) -> String {
             text.push('\n');
         };
     let modelled = one.beside.as_ref().map(|result| result.score_per_s);
-    let unit = format!("{}s a second", plan.workload.unit);
-    row(&unit, of(rounds, |round| round.score_per_s), modelled, &|score| score.to_string());
-    let each = |score: u64| plan.cpus as u64 * 1_000_000_000_000 / score.max(1);
     let ns = |ps: u64| format!("{}.{} ns", ps / 1000, ps % 1000 / 100);
-    row("each, a CPU", of(rounds, |round| each(round.score_per_s)), modelled.map(each), &ns);
-    row("of it on the CPU", of(rounds, |round| round.cpu_ps), None, &ns);
+    let score = |score: u64| score.to_string();
+    if is_netperf(plan.workload.name) {
+        row(
+            "10^6 bits a second, a sender",
+            of(rounds, |round| round.score_per_s),
+            modelled,
+            &score,
+        );
+        row("a message, of both CPUs", of(rounds, |round| round.cpu_ps), None, &ns);
+    } else {
+        let unit = format!("{}s a second", plan.workload.unit);
+        row(&unit, of(rounds, |round| round.score_per_s), modelled, &score);
+        let each = |score: u64| plan.cpus as u64 * 1_000_000_000_000 / score.max(1);
+        row("each, a CPU", of(rounds, |round| each(round.score_per_s)), modelled.map(each), &ns);
+        row("of it on the CPU", of(rounds, |round| round.cpu_ps), None, &ns);
+    }
     let names: BTreeSet<&String> = rounds.iter().flat_map(|round| round.own.keys()).collect();
     for name in names {
         let own = |round: &Round| round.own.get(name).copied().unwrap_or(0);
         let figure = plan.workload.figures.iter().find(|figure| figure.name == name);
-        let unit = figure.map_or(Unit::Ns, |figure| figure.unit).suffix();
+        let unit = figure.map_or(Unit::Ns, |figure| figure.unit);
         let modelled = one.beside.as_ref().and_then(|result| result.own.get(name)).copied();
-        let show = |value: u64| format!("{}.{}{unit}", value / 1000, value % 1000 / 100);
-        row(name, of(rounds, own), modelled, &show);
+        row(name, of(rounds, own), modelled, &|value| figure_text(unit, value));
     }
     let sites: BTreeSet<&String> = rounds.iter().flat_map(|round| round.waited.keys()).collect();
     if sites.is_empty() {
@@ -130,7 +147,7 @@ fn table(asked: &Asked, one: &Measured, beside: Option<&str>) -> String {
     }
     text.push_str(&format!(
         "entries that found a lock held, in a million {}s\n",
-        plan.workload.unit
+        if is_netperf(plan.workload.name) { "message" } else { plan.workload.unit }
     ));
     for site in sites {
         let rate = |round: &Round| {
