@@ -79,9 +79,13 @@ impl Memory {
         let mut touched = Touched::default();
         // First what the core's own caches do: it depends on nothing below them.
         let mut missed = std::mem::take(&mut self.missed);
-        for line in span.first..span.first + span.lines {
-            let line = line | CONTENT;
+        let lines = (span.first..span.first + span.lines).map(|line| line | CONTENT);
+        self.llc.bring(span.first | CONTENT);
+        for line in lines.clone() {
+            self.l2[core].bring(line);
             self.l1[core].insert(line);
+        }
+        for line in lines {
             match self.l2[core].enter(line) {
                 Entered::WasHere => touched.add((Source::L2, self.costs.l2_ps)),
                 Entered::New { gone } => missed.push((line, gone)),

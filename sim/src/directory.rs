@@ -3,6 +3,8 @@
 //! Up to 128 cores fit in a word with everything else that is known of a line, 32 bytes in all.
 //! Machines with more keep the others apart, so that they cost the small ones nothing.
 
+use crate::platform::ahead;
+
 /// Cores of the largest machine that can be modelled.
 pub const CORES_MAX: usize = 256;
 
@@ -134,6 +136,14 @@ impl Directory {
             None => chunk.insert(new_states(&self.home_of, line)),
         };
         &mut states[line as usize % CHUNK]
+    }
+
+    /// Brings the state of a line near on the host, if it was made already.
+    #[inline]
+    pub(crate) fn bring(&self, line: u64) {
+        if let Some(Some(states)) = self.states.get(line as usize / CHUNK) {
+            ahead::bring(&states[line as usize % CHUNK]);
+        }
     }
 
     /// Cores that may have a copy of a line.

@@ -4,6 +4,7 @@
 //! where its memory is. A count by page and socket says so without looking through any set.
 
 use crate::memory::{CONTENT, PAGE_LINES};
+use crate::platform::ahead;
 use crate::tags::{Sets, Shape, Tags};
 
 /// The last-level caches.
@@ -65,6 +66,14 @@ impl LastLevel {
     /// True if a socket's cache has the line; nothing changes.
     pub(crate) fn has(&self, socket: usize, line: u64) -> bool {
         !self.lacks(socket, line) && self.tags[socket].has(line)
+    }
+
+    /// Brings the counts of a line's page near on the host.
+    #[inline]
+    pub(crate) fn bring(&self, line: u64) {
+        if let Some(count) = self.page(0, line).and_then(|page| self.pages.get(page)) {
+            ahead::bring(count);
+        }
     }
 
     /// See [`Tags::look_ahead`].

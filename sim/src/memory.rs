@@ -125,6 +125,12 @@ impl Memory {
         (usize::from(state.locker).checked_sub(1), state.locked_at)
     }
 
+    /// Brings what is known of a line near on the host: it will be used soon.
+    #[inline]
+    pub fn bring(&self, line: Line) {
+        self.directory.bring(line.0);
+    }
+
     /// A CPU's locked instruction has a line from a time on.
     pub fn note_locked(&mut self, line: Line, cpu: usize, at: u64) {
         let state = self.directory.state(line.0);

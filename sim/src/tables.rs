@@ -6,6 +6,7 @@ use std::rc::Rc;
 use pageyard::platform::{Field, Ordering, Owned, Shared, TableId, TableSpec};
 
 use crate::memory::Use;
+use crate::platform::ahead;
 use crate::world::World;
 
 /// The field of a page record that is not 0 if the page begins a free block.
@@ -39,6 +40,14 @@ impl<W: Copy + Default> Words<W> {
     #[inline]
     fn set(&self, record: usize, field: Field, value: W) {
         self.words.borrow_mut()[self.at(record, field)] = value;
+    }
+
+    /// Brings a record near on the host.
+    #[inline]
+    fn bring(&self, record: usize) {
+        if let Some(word) = self.words.borrow().get(record * self.fields) {
+            ahead::bring(word);
+        }
     }
 }
 
@@ -111,9 +120,25 @@ impl<W: Copy + Default + PartialEq> SimTable<W> {
     }
 }
 
+impl SimTable<u32> {
+    /// A link of a page was read: the page it names is mostly the next one to be used.
+    #[inline]
+    fn bring_next(&self, field: Field, link: u32) {
+        if self.id == TableId::Pages
+            && field.0 < LINK_FIELDS
+            && let Some(page) = link.checked_sub(1)
+        {
+            self.words.bring(page as usize);
+            self.world.bring(self.world.layout.page(page as usize));
+        }
+    }
+}
+
 impl Owned for SimTable<u32> {
     fn get(&self, record: usize, field: Field) -> u32 {
-        self.read(record, field)
+        let value = self.read(record, field);
+        self.bring_next(field, value);
+        value
     }
 
     fn set(&self, record: usize, field: Field, value: u32) {

@@ -7,6 +7,7 @@
 //! H. Wong, Intel Ivy Bridge cache replacement policy, 2013).
 
 use crate::memory::CONTENT;
+use crate::platform::ahead;
 
 /// Lines and ways of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,6 +212,12 @@ impl Tags {
         let sets = lines.map(|line| self.sets.split(line).0);
         let firsts = sets.map(|set| self.names[set * self.places]);
         std::hint::black_box(firsts.fold(0, |all, name| all ^ name));
+    }
+
+    /// Brings the set of a line near on the host: it will be used soon.
+    #[inline]
+    pub(crate) fn bring(&self, line: u64) {
+        ahead::bring(&self.names[self.sets.split(line).0 * self.places]);
     }
 
     #[inline]

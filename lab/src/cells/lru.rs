@@ -90,6 +90,7 @@ impl Lru {
         let Some((&first, others)) = pages.split_first() else {
             return;
         };
+        self.bring(pages);
         self.world.locked(self.world.layout.page(first));
         self.lock.with_as("lru release", || {
             self.unlink(first);
@@ -98,6 +99,16 @@ impl Lru {
                 self.unlink(page);
             }
         });
+    }
+
+    /// Brings what unlinking pages will use near on the host: neighbours lie anywhere.
+    fn bring(&self, pages: &[usize]) {
+        let links = self.links.borrow();
+        for &page in pages {
+            let neighbours = [links[page].0, links[page].1].map(|name| name.checked_sub(1));
+            let all = neighbours.into_iter().flatten().map(|name| name as usize).chain([page]);
+            all.for_each(|page| self.world.bring(self.world.layout.page(page)));
+        }
     }
 
     fn unlink(&self, page: usize) {

@@ -189,6 +189,10 @@ impl Stage for Modelled {
         pages.for_each(|page| self.record(&page, how));
     }
 
+    fn soon(&self, page: &Held) {
+        self.yard.world.bring(self.line(page));
+    }
+
     fn fill(&self, page: &mut Held, file: &FilePages, index: usize) {
         let (record, home) = (self.yard.record(page.pfn) as u64, self.yard.node_of(page.pfn));
         if page.order > 0 {

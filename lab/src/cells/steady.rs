@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pageyard::policy::{Prefetch, SpinLock};
+use pageyard::policy::{Collect, LockLine, NumaStat, Prefetch, SpinLock};
 use pageyard::{
     Allocator, CpuId, Geometry, GeometryError, MigrateType, NODES_MAX, NodeDesc, NodeId, Pfn,
     Policy, Request, Tuning, ZoneDesc, ZoneId, ZoneKind,
@@ -72,17 +72,35 @@ impl Tile {
     /// # Errors
     /// The policy contradicts itself.
     pub fn of(policy: Policy, mould: Mould) -> Result<Arc<Tile>, GeometryError> {
-        static MADE: Mutex<BTreeMap<String, Arc<Tile>>> = Mutex::new(BTreeMap::new());
-        // What only modelled machines read changes no tile.
-        let policy = Policy { prefetch: Prefetch::None, spinlock: SpinLock::Queued, ..policy };
-        let key = format!("{policy:?} {mould:?}");
-        let made = || MADE.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tile) = made().get(&key) {
+        static MADE: Mutex<BTreeMap<String, Slot>> = Mutex::new(BTreeMap::new());
+        let key = format!("{:?} {mould:?}", of_tiles(policy));
+        let slot = {
+            let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(made.entry(key).or_default())
+        };
+        // Who comes while it is made waits for it: making it again would take as long.
+        let mut tile = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tile) = tile.as_ref() {
             return Ok(Arc::clone(tile));
         }
-        let tile = Arc::new(Ager::new(policy, mould)?.age());
-        Ok(Arc::clone(made().entry(key).or_insert(tile)))
+        let made = Arc::new(Ager::new(of_tiles(policy), mould)?.age());
+        *tile = Some(Arc::clone(&made));
+        Ok(made)
     }
+}
+
+/// A tile, once it is made.
+type Slot = Arc<Mutex<Option<Arc<Tile>>>>;
+
+/// A policy without what changes no tile where CPUs take turns: what only modelled machines read,
+/// counters, and whether the pages of a bulk free are chosen before or under the lock. A test holds
+/// it to what comes out.
+fn of_tiles(policy: Policy) -> Policy {
+    let (prefetch, collect) = (Prefetch::None, Collect::UnderLock);
+    let (spinlock, zone_lock_line) = (SpinLock::Queued, LockLine::Own);
+    let (numa_stat, numa_threshold) = (NumaStat::Off, 1);
+    let other = Policy { prefetch, collect, spinlock, zone_lock_line, ..policy };
+    Policy { numa_stat, numa_threshold, ..other }
 }
 
 struct Process {
@@ -265,5 +283,25 @@ impl Floor {
             self.tile.free.iter().map(move |&(order, page)| (order, start + u64::from(page)))
         });
         of_tiles.chain(self.left.iter().map(|&page| (0, page)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pageyard::preset;
+
+    #[test]
+    fn policies_share_a_tile_only_if_theirs_is_the_same() {
+        let mould = Mould { cpus: 4, managed_pages: 1 << 22, pages: 512, unmapping: 500 };
+        let of = |policy| Ager::new(policy, mould).expect("a machine").age();
+        for name in ["linux-4.14", "linux-4.16", "linux-4.18", "linux-5.13", "linux-6.1"] {
+            let policy = preset::find(name).expect("a preset");
+            let (own, shared) = (of(policy), of(of_tiles(policy)));
+            assert!(own == shared && own.used() > 1000, "{name}");
+        }
+        let named = |name| format!("{:?}", of_tiles(preset::find(name).expect("a preset")));
+        assert_eq!(named("linux-4.16"), named("linux-4.18"), "chosen outside the lock, prefetched");
+        assert_ne!(named("linux-4.18"), named("linux-4.19"), "a larger batch");
     }
 }

@@ -35,7 +35,7 @@ pub struct Progress {
     pub asked: usize,
     /// Cells answered.
     pub done: usize,
-    /// Of them, out of the store.
+    /// Of them, out of the store, or with the answer to an equal question of this run.
     pub stored: usize,
     /// Cells that run now, the one that was begun first in front.
     pub running: Vec<String>,
@@ -79,6 +79,8 @@ struct State {
     closed: bool,
     /// Results of this run, by key.
     known: BTreeMap<String, CellResult>,
+    /// Cells that a worker is at, by key, with those who asked for the same meanwhile.
+    underway: BTreeMap<String, Vec<Job>>,
     /// Why the first result that could not be stored was not.
     not_stored: Option<String>,
 }
@@ -164,17 +166,55 @@ impl<'a> Pool<'a> {
 
     fn work(&self) {
         while let Some(job) = self.next_job() {
+            let key = job.ready.key();
+            let Some(job) = self.claim(&key, job) else {
+                continue;
+            };
             let name = job.ready.to_string();
             self.step(|progress| progress.running.push(name.clone()));
-            let (result, was_stored) = self.answer(&job.ready);
+            let (result, was_stored) = self.answer(&job.ready, &key);
             self.step(|progress| {
                 progress.done += 1;
                 progress.stored += usize::from(was_stored);
                 let at = progress.running.iter().position(|running| *running == name);
                 at.map(|at| progress.running.remove(at));
             });
+            self.answer_others(&key, &result);
             // Nobody waits any more when the run is over.
             let _ = job.reply.send((job.at, result));
+        }
+    }
+
+    /// The job for whoever asks, unless another worker is at the same cell: then it is answered
+    /// when that one is done. Two tables often fit the same baseline at the same time.
+    fn claim(&self, key: &str, job: Job) -> Option<Job> {
+        let mut state = self.state();
+        if let Some(others) = state.underway.get_mut(key) {
+            others.push(job);
+            return None;
+        }
+        state.underway.insert(key.to_string(), Vec::new());
+        Some(job)
+    }
+
+    /// Answers those who asked for a cell while it ran. Without a result each asks again: errors
+    /// are rare, and belong to who gets them.
+    fn answer_others(&self, key: &str, result: &Result<CellResult, CellError>) {
+        let others = self.state().underway.remove(key).unwrap_or_default();
+        for job in others {
+            match result {
+                Ok(result) => {
+                    self.step(|progress| {
+                        progress.done += 1;
+                        progress.stored += 1;
+                    });
+                    let _ = job.reply.send((job.at, Ok(result.clone())));
+                }
+                Err(_) => {
+                    self.state().jobs.push(job);
+                    self.wake.notify_one();
+                }
+            }
         }
     }
 
@@ -205,13 +245,12 @@ impl<'a> Pool<'a> {
         }
     }
 
-    fn answer(&self, ready: &Ready) -> (Result<CellResult, CellError>, bool) {
-        let key = ready.key();
-        if let Some(result) = self.state().known.get(&key) {
+    fn answer(&self, ready: &Ready, key: &str) -> (Result<CellResult, CellError>, bool) {
+        if let Some(result) = self.state().known.get(key) {
             return (Ok(result.clone()), true);
         }
         let store = self.options.store.as_ref();
-        let stored = store.filter(|_| !self.options.fresh).and_then(|store| store.get(&key));
+        let stored = store.filter(|_| !self.options.fresh).and_then(|store| store.get(key));
         let was_stored = stored.is_some();
         let result = match stored {
             Some(result) => Ok(result),
@@ -219,14 +258,14 @@ impl<'a> Pool<'a> {
         };
         if let Ok(result) = &result {
             let written = match store.filter(|_| !was_stored) {
-                Some(store) => store.put(&key, result),
+                Some(store) => store.put(key, result),
                 None => Ok(()),
             };
             let mut state = self.state();
             if let Err(error) = written {
                 state.not_stored.get_or_insert(error.to_string());
             }
-            state.known.insert(key, result.clone());
+            state.known.insert(key.to_string(), result.clone());
         }
         (result, was_stored)
     }

@@ -45,6 +45,24 @@ fn results_are_the_same_again_and_with_any_number_of_workers() {
 }
 
 #[test]
+fn a_cell_that_two_ask_for_at_once_runs_once() {
+    let cell = cells().swap_remove(0);
+    let runs = std::sync::Mutex::new(Vec::new());
+    let progress = |progress: super::super::pool::Progress| {
+        runs.lock().unwrap().push(progress.running.len());
+    };
+    let options =
+        Options { store: None, fresh: true, workers: 3, stop: &|| false, progress: &progress };
+    let asked = [cell.clone(), cell.clone(), cell];
+    let (results, ended) = Pool::with(options, |pool| pool.run(&asked));
+    let results = results.unwrap();
+    assert!(results[0].score_per_s > 0);
+    assert!(results.iter().all(|result| *result == results[0]));
+    assert_eq!((ended.progress.done, ended.progress.stored), (3, 2));
+    assert_eq!(runs.into_inner().unwrap().into_iter().max(), Some(1), "never two at a time");
+}
+
+#[test]
 fn a_cell_measures_what_its_name_says() {
     let results = run(&cells(), None, 2, false).0.unwrap();
     for result in &results {

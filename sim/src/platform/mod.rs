@@ -1,5 +1,6 @@
 //! The allocator's platform on a modelled machine.
 
+pub(crate) mod ahead;
 pub mod coroutine;
 
 use std::cell::RefCell;

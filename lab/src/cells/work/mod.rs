@@ -52,6 +52,9 @@ pub trait Stage {
     fn record(&self, page: &Self::Page, how: Record);
     /// Uses the records of all its pages, one after another.
     fn records(&self, page: &Self::Page, how: Record);
+    /// The record of a block is used a little later: whoever keeps it may bring it near. No part of
+    /// the workload, so that it costs no time where time is modelled.
+    fn soon(&self, _: &Self::Page) {}
 
     /// Fills a block just taken, whole: a page with the file's page `index`, or all with zeroes.
     fn fill(&self, page: &mut Self::Page, file: &Self::File, index: usize);

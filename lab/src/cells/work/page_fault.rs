@@ -22,6 +22,9 @@ pub const BATCH: usize = 510;
 /// (`MAX_GATHER_BATCH_COUNT`), and eight pages in the gather itself.
 pub const GATHER: usize = 10_000 / BATCH * BATCH + 8;
 
+/// How many pages ahead [`Stage::soon`] is told of what comes.
+const SOON: usize = 8;
+
 /// A process.
 pub struct Process<'a, S: Stage> {
     /// The machine.
@@ -93,7 +96,10 @@ impl<S: Stage> Process<'_, S> {
         for batch in pages.as_slice()[..group].chunks(BATCH) {
             stage.sync();
             let from = stage.now_ps();
-            for page in batch {
+            for (at, page) in batch.iter().enumerate() {
+                if let Some(later) = batch.get(at + SOON) {
+                    stage.soon(later);
+                }
                 stage.execute(ZAP_INSTRUCTIONS);
                 stage.record(page, Record::Locked);
             }
