@@ -142,9 +142,15 @@ impl<P: Platform> Allocator<P> {
         rest: MigrateType,
     ) {
         self.unlink_block(held, page, found, from);
-        self.account(held, -(1 << found), from);
         if found > order {
             self.split(held, page, found, order, rest);
+        }
+        // What stays in the zone under the same type was never gone: one count a block taken, and
+        // no difference that grows by the block that was split.
+        if from == rest {
+            self.account(held, -(1 << order), from);
+        } else {
+            self.account(held, -(1 << found), from);
             self.account(held, (1 << found) - (1 << order), rest);
         }
     }

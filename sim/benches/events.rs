@@ -12,6 +12,7 @@ use pageyard::{
     ZoneKind, preset, watermark,
 };
 use pageyard_sim::costs::Costs;
+use pageyard_sim::instructions::Kernel;
 use pageyard_sim::layout::{Era, Layout, NumaLines};
 use pageyard_sim::machine::Machine;
 use pageyard_sim::platform::Sim;
@@ -56,6 +57,7 @@ fn build(machine: &Machine) -> (Rc<World>, Rc<Allocator<Sim>>) {
         pcp_irq_off: true,
         ticket_locks: false,
         numa_lines: NumaLines::Folded,
+        kernel: Kernel::V6_1,
     };
     let world = World::new(costs, Layout::new(&geometry, era, 0));
     let policy = preset::find("linux-4.17").expect("a preset");

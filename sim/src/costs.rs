@@ -43,6 +43,8 @@ pub struct Costs {
     pub atomic_ps: u64,
     /// What it takes longer if the other thread of the core had the line for one last.
     pub sibling_ps: u64,
+    /// Time between two looks of a waiter at a lock: a `PAUSE`. 0: it looks all the time.
+    pub pause_ps: u64,
     /// Time lost when a branch was guessed wrong, after what it depends on is known.
     pub mispredict_ps: u64,
     /// Latency of memory under load: bytes a microsecond of one socket, and the latency there; by
@@ -99,6 +101,7 @@ impl Costs {
             dirty_ps: all().map(|a| all().map(|b| by_home(a, b)).collect()).collect(),
             atomic_ps: machine.latency.locked_ps,
             sibling_ps: machine.latency.smt_transfer_ps.unwrap_or(0),
+            pause_ps: u64::from(machine.core.pause_cycles) * cycle_fs / 1000,
             mispredict_ps: MISPREDICT_CYCLES * cycle_fs / 1000,
             dram_bytes_per_us: machine.bandwidth.dram_socket_bytes_per_us,
             link_bytes_per_us: machine.bandwidth.link_bytes_per_us.unwrap_or(0),
@@ -176,6 +179,7 @@ pub(crate) mod tests {
             dirty_ps: dirty(sockets),
             atomic_ps: 6_000,
             sibling_ps: 2_000,
+            pause_ps: 0,
             mispredict_ps: 6_000,
             loaded: Vec::new(),
             dram_bytes_per_us: 0,

@@ -17,10 +17,12 @@ pub enum Place {
     Give,
     /// Elsewhere.
     Else,
+    /// Looking for an order whose list is not empty.
+    Search,
 }
 
 /// Places of the code.
-const PLACES: usize = 3;
+const PLACES: usize = 4;
 
 /// What one CPU knows of the branch that asks whether a page begins a free block.
 #[derive(Clone, Debug)]
@@ -44,6 +46,15 @@ impl Guesses {
         if self.last.replace(page) == Some(page) {
             return true;
         }
+        self.guess(place, taken)
+    }
+
+    /// A branch on whether the list of an order holds a block: true if it was guessed right.
+    pub fn is_search_right(&mut self, is_found: bool) -> bool {
+        self.guess(Place::Search, is_found)
+    }
+
+    fn guess(&mut self, place: Place, taken: bool) -> bool {
         let history = &mut self.histories[place as usize];
         let counter = &mut self.counters[place as usize][*history];
         let guess = *counter >= 2;

@@ -8,6 +8,7 @@
 use pageyard::platform::{Field, TableId};
 use pageyard::{Geometry, NodeId, ORDERS_MAX, TYPES, ZoneItem};
 
+use crate::instructions::Kernel;
 use crate::memory::Line;
 
 /// Lines of a zone.
@@ -85,6 +86,8 @@ pub struct Era {
     pub ticket_locks: bool,
     /// Where the counters of NUMA placement lie.
     pub numa_lines: NumaLines,
+    /// Whose instructions a page takes under the zone lock.
+    pub kernel: Kernel,
 }
 
 /// What a line belongs to, for reports.
@@ -216,6 +219,8 @@ impl Layout {
     pub fn machine_counter(&self, table: TableId, field: Field) -> Option<Line> {
         let item = u64::from(field.0);
         let line = match (table, self.era.numa_lines) {
+            // Free pages are the first of `vm_zone_stat[]`.
+            (TableId::StatTotals, _) => 0,
             (TableId::EventTotals, _) if item >= NUMA_ITEMS => return None,
             (TableId::EventTotals, NumaLines::InStat) => (12 + item) / WORDS,
             (TableId::EventTotals, NumaLines::Behind) => GLOBAL_NUMA,
@@ -344,8 +349,13 @@ mod tests {
             zones: &[zone],
             tuning: Tuning::default(),
         };
-        let era =
-            Era { lock_on_area_line: false, pcp_irq_off: true, ticket_locks: false, numa_lines };
+        let era = Era {
+            lock_on_area_line: false,
+            pcp_irq_off: true,
+            ticket_locks: false,
+            numa_lines,
+            kernel: Kernel::V6_1,
+        };
         Layout::new(&geometry, era, 2)
     }
 

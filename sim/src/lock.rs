@@ -86,7 +86,8 @@ fn leave(world: &World, lock: &RefCell<Lock>, line: Line) -> u64 {
     let mut lock = lock.borrow_mut();
     match lock.waiting.pop_front() {
         Some(next) => {
-            let sees = left + world.seen_by(next, line, Use::Read, left);
+            let looks = next_look(world, next, left);
+            let sees = looks + world.seen_by(next, line, Use::Read, looks);
             let takes = sees + world.seen_by(next, line, Use::Write, sees);
             // The new head of the queue begins to look at the lock word.
             if let Some(&head) = lock.waiting.front() {
@@ -109,6 +110,17 @@ fn leave_ticket(world: &World, lock: &RefCell<Lock>, line: Line) -> u64 {
         None => lock.is_held = false,
     }
     left
+}
+
+/// When a waiter looks at the lock next: between two looks it executes a `PAUSE`. Its looks began
+/// when it stopped for the lock, which its own clock still shows.
+fn next_look(world: &World, waiter: usize, now: u64) -> u64 {
+    let pause = world.costs.pause_ps;
+    let since = now.saturating_sub(world.time_of(waiter));
+    match since.checked_rem(pause) {
+        None | Some(0) => now,
+        Some(rest) => now + pause - rest,
+    }
 }
 
 /// A table of locks of the allocator.

@@ -11,7 +11,7 @@ use crate::world::World;
 
 /// The field of a page record that is not 0 if the page begins a free block.
 const FREE_HEAD: Field = Field(2);
-/// The first two fields of page records and list heads are links.
+/// The first two fields of page records and list heads are links: record + 1, or 0.
 const LINK_FIELDS: u8 = 2;
 
 /// Words by record and field. They come zeroed from the system: memory that is never touched is
@@ -60,7 +60,7 @@ pub struct SimTable<W> {
     is_switch_point: bool,
 }
 
-impl<W: Copy + Default + PartialEq> SimTable<W> {
+impl<W: Copy + Default + PartialEq + Into<u64>> SimTable<W> {
     /// A zeroed table.
     #[must_use]
     pub fn new(world: Rc<World>, spec: TableSpec) -> SimTable<W> {
@@ -68,35 +68,44 @@ impl<W: Copy + Default + PartialEq> SimTable<W> {
         SimTable { world, id: spec.id, words: Words::new(spec), is_switch_point }
     }
 
+    /// Charges the use of a word; returns when its value is known.
     #[inline]
-    fn use_word(&self, record: usize, field: Field, how: Use) {
+    fn use_word(&self, record: usize, field: Field, how: Use) -> u64 {
         if !self.world.is_charging() {
-            return;
+            return 0;
         }
         let line = self.world.layout.line(self.id, record, field);
-        let is_link = field.0 < LINK_FIELDS;
         match self.id {
-            // Page records are reached by pointers, and their links are the next ones.
             TableId::Pages | TableId::PageStates => {
-                self.world.follow(line, how, self.id == TableId::Pages && is_link);
+                let is_link = self.id == TableId::Pages && field.0 < LINK_FIELDS;
+                self.world.use_record(line, record, is_link.then_some(field), how)
             }
-            // List heads lie at known places and hold pointers.
-            TableId::Areas | TableId::PcpLists => self.world.follow(line, how, is_link),
-            _ if how == Use::Read => self.world.read(line),
-            _ => self.world.write(line),
+            _ => self.world.use_head(line, how),
         }
     }
 
     fn read(&self, record: usize, field: Field) -> W {
-        self.use_word(record, field, Use::Read);
+        let known = self.use_word(record, field, Use::Read);
         let value = self.words.get(record, field);
-        if (self.id, field) == (TableId::Pages, FREE_HEAD) {
-            self.world.branch(record, value != W::default());
+        match self.id {
+            TableId::Pages if field == FREE_HEAD => {
+                self.world.branch(record, value != W::default());
+            }
+            TableId::Pages | TableId::Areas | TableId::PcpLists if field.0 < LINK_FIELDS => {
+                if let Some(page) = value.into().checked_sub(1) {
+                    self.world.points(page as usize, known);
+                }
+            }
+            _ => {}
         }
         value
     }
 
     fn write(&self, record: usize, field: Field, value: W) {
+        if self.id == TableId::Pages && field.0 < LINK_FIELDS {
+            let line = self.world.layout.line(self.id, record, field);
+            self.world.check_neighbour(line, record);
+        }
         self.use_word(record, field, Use::Write);
         self.words.set(record, field, value);
     }
@@ -108,6 +117,12 @@ impl<W: Copy + Default + PartialEq> SimTable<W> {
     }
 
     fn change(&self, record: usize, field: Field, change: impl FnOnce(W) -> W) -> W {
+        if self.id == TableId::StatDiffs {
+            // A CPU's own: interrupts are off, and no instruction is locked (`__this_cpu_add`).
+            let before = self.read(record, field);
+            self.write(record, field, change(before));
+            return before;
+        }
         self.give_way();
         self.world.locked(self.world.layout.line(self.id, record, field));
         if let Some(line) = self.world.layout.machine_counter(self.id, field) {

@@ -35,6 +35,7 @@ pub(crate) fn fetch(world: &World, waiting: &VecDeque<usize>, line: Line, from: 
 
 #[cfg(test)]
 mod tests {
+    use crate::instructions::Kernel;
     use std::rc::Rc;
 
     use pageyard::{Geometry, NODES_MAX, NodeDesc, NodeId, Pfn, Tuning, ZoneDesc, ZoneKind};
@@ -65,7 +66,9 @@ mod tests {
             tuning: Tuning::default(),
         };
         let numa_lines = NumaLines::Folded;
-        let era = Era { lock_on_area_line: false, pcp_irq_off: false, ticket_locks, numa_lines };
+        let kernel = Kernel::V6_1;
+        let era =
+            Era { lock_on_area_line: false, pcp_irq_off: false, ticket_locks, numa_lines, kernel };
         let world = World::new(costs, Layout::new(&geometry, era, 1));
         let lock = Rc::new(WorkLock::new(&world, world.layout.extra(0), "test"));
         let job = |cpu: usize| -> Job {

@@ -9,6 +9,20 @@ use std::collections::VecDeque;
 /// The instruction that waits for a prefetched line: none.
 const NOBODY: u64 = u64::MAX / 2;
 
+/// Loads that are remembered before those that have ended are forgotten.
+const LOADS: usize = 32;
+
+/// A load under way.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    /// The instruction that asked.
+    at: u64,
+    /// When the value is known.
+    done: u64,
+    /// It has a fill buffer of its own.
+    fills: bool,
+}
+
 /// What the window of a CPU is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -29,9 +43,8 @@ pub struct Window {
     now: u64,
     rest_fs: u64,
     instructions: u64,
-    /// Loads under way: the instruction that asked, and when the line arrives. Some that are here
-    /// already may be among them: nobody waits for these.
-    loads: Vec<(u64, u64)>,
+    /// Loads under way. Some that are here already may be among them: nobody waits for these.
+    loads: Vec<Load>,
     /// The oldest instruction among them.
     oldest: u64,
     /// When each waiting store becomes visible; ascending.
@@ -43,9 +56,17 @@ impl Window {
     /// A CPU that waits for nothing, at time 0.
     #[must_use]
     pub fn new(shape: Shape) -> Window {
-        let (loads, stores) = (Vec::with_capacity(shape.fill_buffers + 1), VecDeque::new());
+        let (loads, stores) = (Vec::with_capacity(LOADS), VecDeque::new());
         let (now, rest_fs, instructions, visible, oldest) = (0, 0, 0, 0, NOBODY);
         Window { shape, now, rest_fs, instructions, loads, oldest, stores, visible }
+    }
+
+    /// Another thread works on the same core: of the reorder buffer and the store buffer each has a
+    /// half, whatever it does, unless it sleeps (Intel's optimisation manual, Hyper-Threading
+    /// Technology, partitioned resources).
+    pub fn share(&mut self, shape: Shape) {
+        let (reorder, store_buffer) = (shape.reorder / 2, shape.store_buffer / 2);
+        self.shape = Shape { reorder, store_buffer, ..shape };
     }
 
     /// Time of this CPU.
@@ -68,44 +89,71 @@ impl Window {
         let (reorder, instructions) = (self.shape.reorder, self.instructions);
         let full = |at: u64| at + reorder < instructions;
         if full(self.oldest) {
-            let last = self.loads.iter().filter(|&&(at, _)| full(at)).map(|&(_, done)| done);
+            let last = self.loads.iter().filter(|load| full(load.at)).map(|load| load.done);
             self.now = self.now.max(last.max().unwrap_or(0));
-            self.keep(|at, _| !full(at));
+            self.keep(|load| !full(load.at));
         }
     }
 
     /// Forgets loads.
-    fn keep(&mut self, keep: impl Fn(u64, u64) -> bool) {
-        self.loads.retain(|&(at, done)| keep(at, done));
-        self.oldest = self.loads.iter().map(|&(at, _)| at).min().unwrap_or(NOBODY);
+    fn keep(&mut self, keep: impl Fn(&Load) -> bool) {
+        self.loads.retain(|load| keep(load));
+        self.oldest = self.loads.iter().map(|load| load.at).min().unwrap_or(NOBODY);
     }
 
     /// Asks for a line that arrives after `latency`.
     pub fn load(&mut self, latency: u64) {
         self.make_room();
-        self.oldest = self.oldest.min(self.instructions);
-        self.loads.push((self.instructions, self.now + latency));
+        self.push(self.instructions, latency, true);
+    }
+
+    fn push(&mut self, at: u64, latency: u64, fills: bool) {
+        self.oldest = self.oldest.min(at);
+        self.loads.push(Load { at, done: self.now + latency, fills });
+    }
+
+    /// Loads a value that is known after `latency`: its line was asked for before, or it is here
+    /// and its address is not known yet.
+    pub fn wait_for(&mut self, latency: u64) {
+        if self.loads.len() >= LOADS {
+            let now = self.now;
+            self.keep(|load| load.done > now);
+        }
+        self.push(self.instructions, latency, false);
     }
 
     /// Asks for a line that nothing waits for: it takes a fill buffer, but not the window.
     pub fn prefetch(&mut self, latency: u64) {
         self.make_room();
-        self.loads.push((NOBODY, self.now + latency));
+        self.push(NOBODY, latency, true);
+    }
+
+    fn filling(&self) -> usize {
+        self.loads.iter().filter(|load| load.fills).count()
     }
 
     fn make_room(&mut self) {
         let (now, buffers) = (self.now, self.shape.fill_buffers);
         if self.loads.len() >= buffers {
-            self.keep(|_, done| done > now);
+            self.keep(|load| load.done > now);
         }
-        while self.loads.len() >= buffers {
-            let first = self.loads.iter().map(|&(_, done)| done).min().unwrap_or(self.now);
+        while self.loads.len() >= buffers && self.filling() >= buffers {
+            let fills = self.loads.iter().filter(|load| load.fills).map(|load| load.done);
+            let first = fills.min().unwrap_or(self.now);
             self.now = self.now.max(first);
-            self.keep(|_, done| done > first);
+            self.keep(|load| load.done > first);
         }
     }
 
-    /// Writes to a line that can be written after `latency`.
+    /// When every value that was loaded is known.
+    #[must_use]
+    pub fn loaded(&self) -> u64 {
+        let asked = self.loads.iter().filter(|load| load.at != NOBODY);
+        asked.map(|load| load.done).max().unwrap_or(0)
+    }
+
+    /// Writes to a line that can be written after `latency`. Others see a store after all that was
+    /// stored before, and once all that was loaded before is known.
     pub fn store(&mut self, latency: u64) {
         while self.stores.front().is_some_and(|&visible| visible <= self.now) {
             self.stores.pop_front();
@@ -115,8 +163,15 @@ impl Window {
         {
             self.now = self.now.max(first);
         }
-        self.visible = self.visible.max(self.now + latency);
+        self.visible = self.visible.max(self.now + latency).max(self.loaded());
         self.stores.push_back(self.visible);
+    }
+
+    /// Writes to a line that is here: only behind a store whose line is away does it wait.
+    pub fn store_here(&mut self) {
+        if self.visible > self.now {
+            self.store(0);
+        }
     }
 
     /// When the last store becomes visible, at the earliest now.
@@ -127,11 +182,9 @@ impl Window {
 
     /// Waits for every load and store, as a locked instruction does.
     pub fn fence(&mut self) {
-        let asked = self.loads.iter().filter(|&&(at, _)| at != NOBODY);
-        let last = asked.map(|&(_, done)| done).max().unwrap_or(0);
-        self.now = self.now.max(last).max(self.visible);
+        self.now = self.now.max(self.loaded()).max(self.visible);
         let now = self.now;
-        self.keep(|at, done| at == NOBODY && done > now);
+        self.keep(|load| load.at == NOBODY && load.done > now);
         self.stores.clear();
     }
 }

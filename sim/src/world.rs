@@ -10,11 +10,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
-use pageyard::platform::Site;
+use pageyard::Event;
+use pageyard::platform::{Field, Site};
 
 use crate::contents::{Span, Touched};
 use crate::costs::{Costs, STREAM_LINES};
+use crate::flow::Flow;
 use crate::guess::{Guesses, Place};
+use crate::instructions::Work;
 use crate::layout::{Layout, Structure};
 use crate::memory::{Line, Memory, PAGE_LINES, Source, Use};
 use crate::platform::coroutine::{Resumer, Thread};
@@ -31,24 +34,12 @@ struct Cpu {
     core: usize,
     sibling: Option<usize>,
     window: Window,
-    /// Lines that were prefetched and are not here yet, with the time they will be.
-    coming: Vec<(Line, u64)>,
-    /// When the last pointer that was loaded is known: nothing it points to is asked for before.
-    pointer: u64,
-    /// When the last line that was loaded is here.
-    loaded: u64,
+    flow: Flow,
     guesses: Guesses,
     /// Waits in a lock's queue or has ended: its sibling has the core to itself.
     is_idle: bool,
     /// The locks it holds, outermost first, and where their uses of lines are counted.
     held: Vec<(LockAt, usize)>,
-}
-
-/// Whether the address of a line must be loaded first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Address {
-    Known,
-    Followed { gives_pointer: bool },
 }
 
 /// A modelled machine at work.
@@ -83,9 +74,7 @@ impl World {
             core: costs.core_of(cpu),
             sibling: sibling(cpu),
             window: Window::new(costs.window),
-            coming: Vec::new(),
-            pointer: 0,
-            loaded: 0,
+            flow: Flow::default(),
             guesses: Guesses::default(),
             is_idle: true,
             held: Vec::new(),
@@ -123,7 +112,7 @@ impl World {
         self.cpus.borrow()[self.cpu()].window.now()
     }
 
-    /// Time of a CPU, picoseconds.
+    /// Time of a CPU, picoseconds. If it waits for a lock, that is when it began to.
     #[must_use]
     pub fn time_of(&self, cpu: usize) -> u64 {
         self.cpus.borrow()[cpu].window.now()
@@ -147,6 +136,7 @@ impl World {
     pub fn run(self: &Rc<World>, jobs: Vec<Job>) {
         assert!(jobs.len() <= self.costs.cpus(), "more jobs than CPUs");
         let mut coroutines = Vec::with_capacity(jobs.len());
+        let at_work = jobs.len();
         for (cpu, job) in jobs.into_iter().enumerate() {
             let world = Rc::clone(self);
             coroutines.push(Thread::new(move |resumer| {
@@ -154,7 +144,12 @@ impl World {
                 job();
             }));
             let start = self.cpus.borrow()[cpu].window.now();
-            self.cpus.borrow_mut()[cpu].is_idle = false;
+            let shape = self.costs.window;
+            let state = &mut self.cpus.borrow_mut()[cpu];
+            if state.sibling.is_some_and(|sibling| sibling < at_work) {
+                state.window.share(shape);
+            }
+            state.is_idle = false;
             self.ready.borrow_mut().push(Reverse((start, cpu)));
         }
         self.is_charging.set(true);
@@ -228,6 +223,15 @@ impl World {
         }
     }
 
+    /// Executes instructions and the stores among them, which hit the first level.
+    pub fn work(&self, work: Work) {
+        self.execute(work.instructions);
+        if self.is_charging.get() {
+            let window = &mut self.cpus.borrow_mut()[self.cpu()].window;
+            (0..work.stores).for_each(|_| window.store_here());
+        }
+    }
+
     /// Spends time that is no instruction's: a think time.
     pub fn spend(&self, ps: u64) {
         if self.is_charging.get() {
@@ -259,52 +263,101 @@ impl World {
 
     /// Reads a line.
     pub fn read(&self, line: Line) {
-        self.use_line(line, Use::Read, Address::Known);
+        self.use_line(line, Use::Read, None, None);
     }
 
     /// Writes a line.
     pub fn write(&self, line: Line) {
-        self.use_line(line, Use::Write, Address::Known);
+        self.use_line(line, Use::Write, None, None);
     }
 
-    /// Uses a line whose address is in a pointer that was loaded before, or that holds the next.
-    pub fn follow(&self, line: Line, how: Use, gives_pointer: bool) {
-        self.use_line(line, how, Address::Followed { gives_pointer });
+    /// Uses a word of the record of a page: not before the page's number is known. Returns when the
+    /// value is known. A link that was just stored is known though its line is not here; of other
+    /// words the kernel also reads some that it did not just store (flags).
+    pub fn use_record(&self, line: Line, page: usize, link: Option<Field>, how: Use) -> u64 {
+        let word = link.map(|field| (page as u64) << 8 | u64::from(field.0));
+        self.use_line(line, how, Some(page), word)
     }
 
-    fn use_line(&self, line: Line, how: Use, address: Address) {
+    /// Uses a line whose address is known. Returns when the value is known.
+    pub fn use_head(&self, line: Line, how: Use) -> u64 {
+        self.use_line(line, how, None, None)
+    }
+
+    /// A link of a neighbour on a list is loaded and compared before it is changed
+    /// (`CONFIG_DEBUG_LIST`, set in the kernels whose instructions were counted): its line is
+    /// waited for as any other load's. Its instructions are among those counted.
+    pub fn check_neighbour(&self, line: Line, page: usize) {
         if !self.is_charging.get() {
             return;
         }
+        if self.cpus.borrow()[self.cpu()].flow.is_named(page) {
+            self.touch(line, Use::Read, Some(page), None);
+        }
+    }
+
+    /// The CPU that runs loaded a pointer to a page, which it knows at a time.
+    pub fn points(&self, page: usize, at: u64) {
+        if self.is_charging.get() {
+            let cpu = &mut self.cpus.borrow_mut()[self.cpu()];
+            let now = cpu.window.now();
+            cpu.flow.points(page, at, now);
+        }
+    }
+
+    fn use_line(&self, line: Line, how: Use, page: Option<usize>, word: Option<u64>) -> u64 {
+        if !self.is_charging.get() {
+            return 0;
+        }
         self.execute(INSTRUCTIONS_PER_ACCESS);
+        self.touch(line, how, page, word)
+    }
+
+    /// Loads or stores, at no instruction's time. Returns when the value is known, or the store
+    /// seen.
+    fn touch(&self, line: Line, how: Use, page: Option<usize>, word: Option<u64>) -> u64 {
         let cpu = self.cpu();
         let (source, latency) = self.reach(cpu, line, how, self.now());
-        let cpu = &mut self.cpus.borrow_mut()[cpu];
-        let now = cpu.window.now();
-        let window = &mut cpu.window;
-        let coming = cpu.coming.iter().position(|&(coming, _)| coming == line);
-        if let Some((_, done)) = coming.map(|at| cpu.coming.swap_remove(at))
-            && done > now
-        {
-            window.load(done - now);
-        }
-        let begins = match address {
-            Address::Known => now,
-            Address::Followed { .. } => now.max(cpu.pointer),
-        };
-        let latency = begins - now + latency;
-        match (how, source) {
-            (_, Source::L1) if begins == now => {}
-            (Use::Read, _) => window.load(latency),
-            (Use::Write, _) => window.store(latency),
-        }
-        if how == Use::Read {
-            cpu.loaded = now + latency;
-        }
-        if let Address::Followed { gives_pointer: true } = address
-            && how == Use::Read
-        {
-            cpu.pointer = now + latency;
+        let Cpu { window, flow, .. } = &mut self.cpus.borrow_mut()[cpu];
+        let now = window.now();
+        let begins = page.map_or(now, |page| flow.known(page, now));
+        match how {
+            Use::Read => {
+                let arrives = flow.arrives(line, begins);
+                let mut done = (begins + latency).max(arrives.unwrap_or(0));
+                if source != Source::L1 {
+                    flow.asked(line, begins, done, now);
+                }
+                if arrives.is_some() && word.is_some_and(|word| flow.is_stored(word)) {
+                    done = begins + self.costs.l1_ps;
+                }
+                match source {
+                    Source::L1 if begins == now && arrives.is_none() => {}
+                    Source::L1 => window.wait_for(done - now),
+                    _ => window.load(done - now),
+                }
+                flow.loaded = done;
+                done
+            }
+            Use::Write => {
+                // A line is asked for when the store leaves: when all that was loaded before is
+                // known. It waits for what is on its way then.
+                let leaves = begins.max(window.loaded());
+                let arrives = flow.arrives(line, leaves);
+                let done = leaves.max(arrives.unwrap_or(0)) + latency;
+                if source != Source::L1 {
+                    flow.asked(line, leaves, done, now);
+                }
+                if source == Source::L1 && leaves == now && arrives.is_none() {
+                    window.store_here();
+                } else {
+                    window.store(done - now);
+                }
+                if let Some(word) = word {
+                    flow.stores(word);
+                }
+                done
+            }
         }
     }
 
@@ -316,11 +369,9 @@ impl World {
         }
         let cpu = self.cpu();
         let (_, latency) = self.reach(cpu, line, Use::Read, self.now());
-        let cpu = &mut self.cpus.borrow_mut()[cpu];
-        let now = cpu.window.now();
-        let coming = cpu.coming.iter().position(|&(coming, _)| coming == line);
-        let done = coming.map_or(0, |at| cpu.coming.swap_remove(at).1);
-        cpu.window.wait_until(done.max(now + latency));
+        let Cpu { window, flow, .. } = &mut self.cpus.borrow_mut()[cpu];
+        let now = window.now();
+        window.wait_until(flow.arrives(line, now).unwrap_or(0).max(now + latency));
     }
 
     /// Branches on whether a page, which was just loaded, begins a free block. Guessed right, the
@@ -336,7 +387,26 @@ impl World {
             _ => Place::Else,
         };
         if !cpu.guesses.is_right(place, page, is_free) {
-            cpu.window.wait_until(cpu.loaded);
+            cpu.window.wait_until(cpu.flow.loaded);
+            cpu.window.wait_until(cpu.window.now() + self.costs.mispredict_ps);
+        }
+    }
+
+    /// The allocator took a block, or halved one: the search through the orders had found only
+    /// empty lists before it. Whether a list is empty is known once the link of the block that was
+    /// taken from it last is: a wrong guess is found out then.
+    pub fn searched(&self, event: &Event) {
+        if !self.is_charging.get() {
+            return;
+        }
+        let cpu = &mut self.cpus.borrow_mut()[self.cpu()];
+        let is_found = match event {
+            Event::ZoneTake { .. } => true,
+            Event::Split { .. } => false,
+            _ => return,
+        };
+        if !cpu.guesses.is_search_right(is_found) {
+            cpu.window.wait_until(cpu.flow.pointed);
             cpu.window.wait_until(cpu.window.now() + self.costs.mispredict_ps);
         }
     }
@@ -351,8 +421,7 @@ impl World {
                 let cpu = &mut self.cpus.borrow_mut()[cpu];
                 cpu.window.prefetch(latency);
                 let now = cpu.window.now();
-                cpu.coming.retain(|&(_, done)| done > now);
-                cpu.coming.push((line, now + latency));
+                cpu.flow.asked(line, now, now + latency, now);
             }
         }
     }

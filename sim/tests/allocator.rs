@@ -7,6 +7,7 @@ use pageyard::{
     ZoneKind, preset,
 };
 use pageyard_sim::costs::Costs;
+use pageyard_sim::instructions::Kernel;
 use pageyard_sim::layout::{Era, Layout, NumaLines};
 use pageyard_sim::platform::Sim;
 use pageyard_sim::stats::{LockAt, Stats};
@@ -43,6 +44,7 @@ fn costs(sockets: usize, cores: usize) -> Costs {
         dirty_ps: (0..sockets).map(|_| vec![vec![110_000; sockets]; sockets]).collect(),
         atomic_ps: 6_000,
         sibling_ps: 0,
+        pause_ps: 0,
         mispredict_ps: 6_000,
         loaded: Vec::new(),
         dram_bytes_per_us: 0,
@@ -83,6 +85,7 @@ fn machine(sockets: usize, cores: usize, policy: &str) -> (Rc<World>, Rc<Allocat
         pcp_irq_off: false,
         ticket_locks: false,
         numa_lines: NumaLines::Folded,
+        kernel: Kernel::V6_1,
     };
     let layout = Layout::new(&geometry, era, 8);
     let world = World::new(costs(sockets, cores), layout);

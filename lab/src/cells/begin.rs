@@ -57,7 +57,8 @@ pub fn steady(
             pages: PAGES,
             unmapping: unmapping.next_multiple_of(100).clamp(100, 900),
         };
-        let tile = if wanted.is_empty() { Arc::default() } else { Tile::of(policy, mould)? };
+        let tile =
+            if wanted.is_empty() { Arc::from([Tile::default()]) } else { Tile::of(policy, mould)? };
         floors.push(Floor::lay(tile, &wanted, PAGES, dice));
     }
     let some = machine.node_memory_bytes.iter().filter(|bytes| **bytes > 0);

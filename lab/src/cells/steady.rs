@@ -35,6 +35,12 @@ const PAGES: usize = 6144;
 /// pages that lie beside the page faulted in before changes by less than a tenth (measured at
 /// batches of 31, 63 and 255).
 const CYCLES: usize = 100;
+/// Times at which a tile is looked at once it has aged. Free memory of eight processes rises and
+/// falls; that of fifty does so far less. A node is laid out with pieces from different times.
+const TIMES: usize = 16;
+/// A process begins each cycle late by chance, up to this part of the turns that mapping takes:
+/// those of a real machine keep no step for minutes.
+const LATE: usize = 8;
 
 /// What a tile is made of.
 #[derive(Clone, Copy, Debug)]
@@ -67,11 +73,11 @@ impl Tile {
         self.held.iter().map(Vec::len).sum()
     }
 
-    /// The tile of a policy, made once.
+    /// The tiles of a policy, from different times, made once.
     ///
     /// # Errors
     /// The policy contradicts itself.
-    pub fn of(policy: Policy, mould: Mould) -> Result<Arc<Tile>, GeometryError> {
+    pub fn of(policy: Policy, mould: Mould) -> Result<Arc<[Tile]>, GeometryError> {
         static MADE: Mutex<BTreeMap<String, Slot>> = Mutex::new(BTreeMap::new());
         let key = format!("{:?} {mould:?}", of_tiles(policy));
         let slot = {
@@ -79,18 +85,18 @@ impl Tile {
             Arc::clone(made.entry(key).or_default())
         };
         // Who comes while it is made waits for it: making it again would take as long.
-        let mut tile = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tile) = tile.as_ref() {
-            return Ok(Arc::clone(tile));
+        let mut tiles = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tiles) = tiles.as_ref() {
+            return Ok(Arc::clone(tiles));
         }
-        let made = Arc::new(Ager::new(of_tiles(policy), mould)?.age());
-        *tile = Some(Arc::clone(&made));
+        let made: Arc<[Tile]> = Ager::new(of_tiles(policy), mould)?.age().into();
+        *tiles = Some(Arc::clone(&made));
         Ok(made)
     }
 }
 
 /// A tile, once it is made.
-type Slot = Arc<Mutex<Option<Arc<Tile>>>>;
+type Slot = Arc<Mutex<Option<Arc<[Tile]>>>>;
 
 /// A policy without what changes no tile where CPUs take turns: what only modelled machines read,
 /// counters, and whether the pages of a bulk free are chosen before or under the lock. A test holds
@@ -108,8 +114,8 @@ struct Process {
     is_unmapping: bool,
     /// Turns that it lets pass before it begins: processes are at different points of their cycles.
     late: usize,
-    /// Pages to map and to unmap until it has done its cycles.
-    left: usize,
+    /// Cycles it has ended.
+    cycles: usize,
 }
 
 struct Ager {
@@ -147,9 +153,8 @@ impl Ager {
         allocator.add_memory(zone.start, span);
         let mut dice = Dice(1);
         let processes = (0..cpus).map(|_| {
-            let left = 2 * pages * CYCLES + dice.below(2 * pages as u64) as usize;
             let late = dice.below((pages / PAGEVEC) as u64 * 3 / 2) as usize;
-            Process { held: VecDeque::with_capacity(pages), is_unmapping: false, late, left }
+            Process { held: VecDeque::with_capacity(pages), is_unmapping: false, late, cycles: 0 }
         });
         let processes = processes.collect();
         let (unmapping, dice) = (mould.unmapping, RefCell::new(dice));
@@ -158,61 +163,82 @@ impl Ager {
 
     /// Processes take turns, each as many pages as wait for the LRU list, those that unmap so many
     /// more as they are faster, in an order of chance.
-    fn age(mut self) -> Tile {
+    fn age(mut self) -> Vec<Tile> {
+        while self.processes.iter().any(|process| process.cycles < CYCLES) {
+            self.round();
+        }
+        let between = self.turns_of_mapping() as u64 / 4;
+        let mut look = |_| {
+            let rounds = 1 + self.dice.borrow_mut().below(between.max(1));
+            (0..rounds).for_each(|_| self.round());
+            self.tile()
+        };
+        (0..TIMES).map(&mut look).collect()
+    }
+
+    fn turns_of_mapping(&self) -> usize {
+        self.pages.div_ceil(PAGEVEC)
+    }
+
+    /// Each process has a turn.
+    fn round(&mut self) {
         let faster = (1000 - self.unmapping.min(999)) / self.unmapping.max(1);
         let (map, unmap) = (PAGEVEC, PAGEVEC * (faster.max(1) as usize));
         let mut order: Vec<usize> = (0..self.processes.len()).collect();
-        while !order.is_empty() {
-            self.dice.borrow_mut().shuffle(&mut order);
-            for &cpu in &order {
-                self.turn(cpu, map, unmap);
-            }
-            order.retain(|&cpu| self.processes[cpu].left > 0);
+        self.dice.borrow_mut().shuffle(&mut order);
+        for cpu in order {
+            self.turn(cpu, map, unmap);
         }
-        self.tile()
     }
 
     fn turn(&mut self, cpu: usize, map: usize, unmap: usize) {
         self.allocator.platform().run_on(CpuId(cpu as u16));
+        let late = (self.turns_of_mapping() / LATE) as u64;
         let process = &mut self.processes[cpu];
         if process.late > 0 {
             process.late -= 1;
             return;
         }
         if process.is_unmapping {
-            let pages = unmap.min(process.held.len()).min(process.left);
+            let pages = unmap.min(process.held.len());
             for page in process.held.drain(..pages) {
                 self.allocator.free(Pfn(u64::from(page)), 0);
             }
-            process.left -= pages;
-            process.is_unmapping = !process.held.is_empty();
+            if process.held.is_empty() {
+                process.is_unmapping = false;
+                process.cycles += 1;
+                process.late = self.dice.borrow_mut().below(late + 1) as usize;
+            }
         } else {
-            let pages = map.min(self.pages - process.held.len()).min(process.left);
+            let pages = map.min(self.pages - process.held.len());
             for _ in 0..pages {
                 let page = self.allocator.alloc(&Request::user(0)).expect("room for all of them");
                 process.held.push_back(page.0 as u32);
             }
-            process.left -= pages;
             process.is_unmapping = process.held.len() == self.pages;
         }
     }
 
     /// What the lists hold now. What a CPU has cached goes to its process: it would take it next.
-    fn tile(mut self) -> Tile {
+    fn tile(&self) -> Tile {
         let start = BLOCK;
         let zone = ZoneId(0);
-        let mut end = start;
-        for (cpu, process) in self.processes.iter_mut().enumerate() {
-            let list = self.allocator.list_of(0, MigrateType::Movable).expect("order 0 is cached");
+        let from_start = |page: u32| page - start as u32;
+        let list = self.allocator.list_of(0, MigrateType::Movable).expect("order 0 is cached");
+        let held = self.processes.iter().enumerate().map(|(cpu, process)| {
+            let mut held: Vec<u32> = process.held.iter().map(|&page| from_start(page)).collect();
             self.allocator.visit_pcp(zone, CpuId(cpu as u16), list, |page| {
-                process.held.push_back(page.0 as u32);
+                held.push(from_start(page.0 as u32));
             });
-            end = end.max(process.held.iter().max().map_or(0, |&page| u64::from(page) + 1));
-        }
+            held
+        });
+        let held: Vec<Vec<u32>> = held.collect();
+        let last = held.iter().flatten().max();
+        let mut end = start + last.map_or(0, |&page| u64::from(page) + 1);
         let mut free = Vec::new();
         for order in 0..10 {
             self.allocator.visit_free(zone, order, MigrateType::Movable, |page| {
-                free.push((order, (page.0 - start) as u32));
+                free.push((order, from_start(page.0 as u32)));
                 end = end.max(page.0 + (1 << order));
             });
         }
@@ -220,22 +246,21 @@ impl Ager {
         // Largest blocks among the others: taken once, and free as a whole since.
         self.allocator.visit_free(zone, 10, MigrateType::Movable, |page| {
             if page.0 < start + blocks * BLOCK {
-                free.push((10, (page.0 - start) as u32));
+                free.push((10, from_start(page.0 as u32)));
             }
         });
-        let from_start = |page: u32| page - start as u32;
-        let held = self.processes.into_iter().map(|p| p.held.into_iter().map(from_start).collect());
-        Tile { blocks, held: held.collect(), free }
+        Tile { blocks, held, free }
     }
 }
 
 /// How the memory of a node is laid out with tiles.
 #[derive(Clone, Debug)]
 pub struct Floor {
-    /// The tile.
-    pub tile: Arc<Tile>,
-    /// How many.
-    pub tiles: u64,
+    /// The tiles, from different times.
+    tiles: Arc<[Tile]>,
+    /// Where each tile that is laid begins, in pages from the start of the node's memory; and where
+    /// the last ends.
+    starts: Vec<u64>,
     /// Pages that each process holds, counted from the start of the node's memory, in the order in
     /// which it faulted them in.
     pub held: Vec<Vec<u64>>,
@@ -247,40 +272,48 @@ impl Floor {
     /// Deals out pages to processes that are to hold about so many each, at most `most`. Whole
     /// tiles are dealt out, so that all get more or less by the same part.
     #[must_use]
-    pub fn lay(tile: Arc<Tile>, wanted: &[usize], most: usize, dice: &mut Dice) -> Floor {
-        let (used, all) = (tile.used().max(1), wanted.iter().sum::<usize>());
-        let tiles = ((all + used / 2) / used).max(1);
-        let mut strings: Vec<(usize, usize)> = (0..tiles)
-            .flat_map(|at| (0..tile.held.len()).map(move |process| (at, process)))
-            .collect();
+    pub fn lay(tiles: Arc<[Tile]>, wanted: &[usize], most: usize, dice: &mut Dice) -> Floor {
+        let all = wanted.iter().sum::<usize>();
+        let (mut starts, mut used) = (vec![0], 0);
+        let mut strings = Vec::new();
+        for tile in tiles.iter().cycle() {
+            // The last one is laid if that is nearer to what is wanted than without it.
+            if used > 0 && used + tile.used() / 2 > all {
+                break;
+            }
+            let start = starts.last().copied().unwrap_or(0);
+            strings.extend(tile.held.iter().map(|held| (start, held)));
+            starts.push(start + tile.blocks * BLOCK);
+            used += tile.used().max(1);
+        }
         dice.shuffle(&mut strings);
-        let mut pages = strings.iter().flat_map(|&(at, process)| {
-            let start = at as u64 * tile.blocks * BLOCK;
-            tile.held[process].iter().map(move |&page| start + u64::from(page))
-        });
-        let mut left = tiles * used;
+        let mut pages = strings
+            .iter()
+            .flat_map(|&(start, held)| held.iter().map(move |&page| start + u64::from(page)));
+        let mut left = used;
         let mut held: Vec<Vec<u64>> = Vec::with_capacity(wanted.len());
         for &want in wanted {
-            let fair = want as u128 * (tiles * used) as u128 / all.max(1) as u128;
+            let fair = want as u128 * used as u128 / all.max(1) as u128;
             let take = (fair as usize).min(most).min(left);
             left -= take;
             held.push(pages.by_ref().take(take).collect());
         }
         let left = pages.collect();
-        Floor { tiles: tiles as u64, held, left, tile: Arc::clone(&tile) }
+        Floor { tiles: Arc::clone(&tiles), starts, held, left }
     }
 
     /// Pages of all tiles.
     #[must_use]
     pub fn pages(&self) -> u64 {
-        self.tiles * self.tile.blocks * BLOCK
+        self.starts.last().copied().unwrap_or(0)
     }
 
-    /// Free blocks, list by list from the head, counted from the start of the node's memory.
+    /// Free blocks, counted from the start of the node's memory, by order from the head of each
+    /// list. The lists of tiles are one behind another.
     pub fn free(&self) -> impl Iterator<Item = (u8, u64)> {
-        let of_tiles = (0..self.tiles).flat_map(|at| {
-            let start = at * self.tile.blocks * BLOCK;
-            self.tile.free.iter().map(move |&(order, page)| (order, start + u64::from(page)))
+        let laid = || self.starts.windows(2).zip(self.tiles.iter().cycle());
+        let of_tiles = laid().flat_map(|(starts, tile)| {
+            tile.free.iter().map(move |&(order, page)| (order, starts[0] + u64::from(page)))
         });
         of_tiles.chain(self.left.iter().map(|&page| (0, page)))
     }
@@ -298,7 +331,7 @@ mod tests {
         for name in ["linux-4.14", "linux-4.16", "linux-4.18", "linux-5.13", "linux-6.1"] {
             let policy = preset::find(name).expect("a preset");
             let (own, shared) = (of(policy), of(of_tiles(policy)));
-            assert!(own == shared && own.used() > 1000, "{name}");
+            assert!(own == shared && own.iter().map(Tile::used).sum::<usize>() > 1000, "{name}");
         }
         let named = |name| format!("{:?}", of_tiles(preset::find(name).expect("a preset")));
         assert_eq!(named("linux-4.16"), named("linux-4.18"), "chosen outside the lock, prefetched");

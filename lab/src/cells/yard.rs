@@ -10,6 +10,7 @@ use pageyard::{
     ZoneDesc, ZoneId, ZoneItem, ZoneKind,
 };
 use pageyard_sim::costs::Costs;
+use pageyard_sim::instructions::Kernel;
 use pageyard_sim::layout::{Era, Layout, NumaLines};
 use pageyard_sim::machine::Machine;
 use pageyard_sim::platform::Sim;
@@ -252,6 +253,11 @@ fn era_of(policy: &Policy) -> Era {
             NumaStat::Threshold => NumaLines::Behind,
             // Without counters nothing is written; the words that are read lie the same.
             NumaStat::Event | NumaStat::Off => NumaLines::Folded,
+        },
+        kernel: match (policy.pcp_lock, policy.has_hygiene()) {
+            (_, true) => Kernel::V6_12,
+            (PcpLock::Spin, _) => Kernel::V6_1,
+            _ => Kernel::V5_10,
         },
     }
 }

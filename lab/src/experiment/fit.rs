@@ -13,7 +13,7 @@ use super::workload::Unit;
 /// Cells that a search takes at the most.
 const CELLS_MAX: usize = 8;
 /// The same for `--quick`.
-const CELLS_MAX_QUICK: usize = 3;
+const CELLS_MAX_QUICK: usize = 4;
 /// A score this near to the published one is taken, 1/10000.
 const NEAR: u64 = 50;
 /// The same for `--quick`: about what two seeds of so short a cell differ by.
@@ -115,24 +115,44 @@ struct Target<'a> {
     ready: &'a Ready,
     figure: Figure,
     published: f64,
+    /// Where the figure is a part of the time, waiting: the score.
+    score: Option<f64>,
 }
 
 impl Target<'_> {
-    /// Thousandths of the figure; the score whole.
+    /// Thousandths of the figure; the score whole; where the figure is waiting, the time at work on
+    /// a unit, picoseconds.
     fn published(&self) -> u64 {
+        if let Some(score) = self.score {
+            return self.at_work_ps(score.round() as u64, (self.published * 10.0).round() as u64);
+        }
         let factor = if self.figure == Figure::Score { 1.0 } else { 1000.0 };
         (self.published.max(0.0) * factor).round() as u64
     }
 
     fn modelled(&self, result: &CellResult) -> u64 {
+        if self.score.is_some() {
+            let locks = [&result.zone_alloc, &result.zone_free, &result.lru];
+            let waits = locks.map(|lock| lock.wait_thousandths).iter().sum();
+            return self.at_work_ps(result.score_per_s, waits);
+        }
         match self.figure.own() {
             Some(own) => result.own.get(own.name).copied().unwrap_or(0),
             None => result.score_per_s,
         }
     }
 
+    /// Time that a CPU works on a unit, if it waits for so many thousandths of all.
+    fn at_work_ps(&self, score: u64, waits: u64) -> u64 {
+        let unit = unit_ps(self.ready.cell.cpus as u64, score);
+        (u128::from(unit) * u128::from(1000_u64.saturating_sub(waits)) / 1000) as u64
+    }
+
     /// Time of a unit of work by such a number, picoseconds.
     fn unit_ps(&self, number: u64) -> u64 {
+        if self.score.is_some() {
+            return number;
+        }
         match self.figure.own().map(|own| own.unit) {
             Some(Unit::Ns) => number,
             Some(Unit::Cycles) => {
@@ -147,13 +167,21 @@ impl Target<'_> {
         let (target, modelled) = (self.published(), self.modelled(&result));
         let near = if self.ready.cell.quick { NEAR_QUICK } else { NEAR };
         let reached = modelled.abs_diff(target) * 10_000 <= target * near;
-        let (unit, one) = match self.figure.own().map(|own| own.unit) {
-            Some(Unit::Ns) => ("ns", 1000),
-            Some(_) => ("cycles", 1000),
-            None => ("a second", 1),
+        let (unit, one) = match self.score.is_some() {
+            true => ("ns at work on a unit", 1000),
+            false => self.told(),
         };
         let (target, modelled) = ((target + one / 2) / one, (modelled + one / 2) / one);
         Fitted { think_ps, result, target, modelled, unit, reached }
+    }
+
+    /// What stands behind a figure, and how many of its numbers are one.
+    fn told(&self) -> (&'static str, u64) {
+        match self.figure.own().map(|own| own.unit) {
+            Some(Unit::Ns) => ("ns", 1000),
+            Some(_) => ("cycles", 1000),
+            None => ("a second", 1),
+        }
     }
 }
 
@@ -162,7 +190,8 @@ impl Target<'_> {
 /// # Errors
 /// The user ended the run, or a cell has no result.
 pub fn search(pool: &Pool<'_>, ready: &Ready, fit: &FitPlan) -> Result<Fitted, Stop> {
-    let target = Target { ready, figure: fit.figure, published: fit.published };
+    let FitPlan { figure, published, score, .. } = *fit;
+    let target = Target { ready, figure, published, score };
     let mut search = Search::new(target.unit_ps(target.published()));
     let mut best: Option<(u64, Fitted)> = None;
     // Half of the time for what is modelled, to begin with.

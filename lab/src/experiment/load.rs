@@ -45,10 +45,13 @@ pub struct GroupPlan {
 pub struct FitPlan {
     /// The variant.
     pub variant: usize,
-    /// Its figure: a time of a unit of work.
+    /// Its figure: a time of a unit of work, or what part of it is waiting.
     pub figure: Figure,
     /// The published figure.
     pub published: f64,
+    /// The published score, where the figure is a part of the time: both tell for how long a CPU is
+    /// at work on a unit, and not waiting.
+    pub score: Option<f64>,
 }
 
 impl FitPlan {
@@ -59,7 +62,7 @@ impl FitPlan {
         let is_cycles = |figure: Figure| figure.own().is_some_and(|own| own.unit == Unit::Cycles);
         let is_rate = |figure| figure == Figure::Score || is_cycles(figure);
         self.variant == variant
-            && figure.is_time_of_unit()
+            && figure.is_fit_for_think_time()
             && (figure == self.figure || is_rate(figure) && is_rate(self.figure))
     }
 }
@@ -168,16 +171,27 @@ fn plan(spec: &Spec, group: &Group, table: &Table) -> Result<GroupPlan, Placed> 
                 Some(column) => point.column == *column.get_ref(),
                 None => point.figure == Figure::Score,
             };
-            let mut of_variant = points.iter().filter(|point| point.variant == variant);
-            let point = of_variant.find(is_asked).filter(|p| p.figure.is_time_of_unit());
+            let of_variant = || points.iter().filter(|point| point.variant == variant);
+            let score = of_variant().find(|point| point.figure == Figure::Score);
+            let score = score.map(|point| point.published);
+            let is_fit = |point: &&Point| match point.figure {
+                Figure::LockWaitPct => score.is_some(),
+                figure => figure.is_fit_for_think_time(),
+            };
+            let point = of_variant().find(is_asked).filter(is_fit);
             let point = point.ok_or_else(|| {
                 let message = match &fit.column {
-                    Some(column) => format!("`{}` is no time of a unit of work", column.get_ref()),
+                    Some(column) => format!(
+                        "`{}` is no time of a unit of work, nor all waiting beside a score",
+                        column.get_ref()
+                    ),
                     None => format!("no column is the score of this on {}", name_of(group)),
                 };
                 (message, fit.column.as_ref().unwrap_or(&fit.variant).span())
             })?;
-            Some(FitPlan { variant, figure: point.figure, published: point.published })
+            let (figure, published) = (point.figure, point.published);
+            let score = score.filter(|_| figure == Figure::LockWaitPct);
+            Some(FitPlan { variant, figure, published, score })
         }
     };
     let slopes = spec.slope.iter().map(|slope| slope_of(spec, slope, table));

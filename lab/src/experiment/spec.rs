@@ -78,7 +78,8 @@ fn begin_at(name: &mut Spanned<String>, prefix: &str, folder: &Path) {
 pub struct Fit {
     /// The variant.
     pub variant: Spanned<String>,
-    /// The published column that it is fitted on; that of the score without it.
+    /// The published column that it is fitted on; that of the score without it. If it is all
+    /// waiting for locks, it is fitted on what it leaves of the time that the score tells.
     pub column: Option<Spanned<String>>,
 }
 
@@ -267,11 +268,12 @@ impl Figure {
         matches!(self, Figure::ScoreChangePct | Figure::OwnChangePct(_))
     }
 
-    /// Whether it says how long a unit of work takes, so that think time can be fitted on it.
+    /// Whether it says how long a unit of work takes, so that think time can be fitted on it: in
+    /// all, or, beside a score, what part of that is no waiting.
     #[must_use]
-    pub fn is_time_of_unit(self) -> bool {
+    pub fn is_fit_for_think_time(self) -> bool {
         match self {
-            Figure::Score => true,
+            Figure::Score | Figure::LockWaitPct => true,
             Figure::Own(own) => matches!(own.unit, Unit::Ns | Unit::Cycles),
             _ => false,
         }

@@ -218,6 +218,8 @@ fn core(spec: &Spec) -> Result<(), Finding> {
     count("core.rob_instructions", &core.rob_instructions, 1, 1 << 16)?;
     count("core.fill_buffers", &core.fill_buffers, 1, 1 << 10)?;
     count("core.store_buffer", &core.store_buffer, 1, 1 << 10)?;
+    let pause = core.pause_cycles.as_ref();
+    pause.map_or(Ok(()), |figure| between("core.pause_cycles", figure, 1, 1 << 12))?;
     let has_smt = spec.topology.threads_per_core.value == Decimal::whole(2);
     let smt = "without threads_per_core = 2";
     present("core.smt_throughput", core.smt_throughput.is_some(), has_smt, smt)?;

@@ -20,6 +20,7 @@ macro_rules! rows {
             ("core.rob_instructions", $one(& $($mutable)? $spec.core.rob_instructions)),
             ("core.fill_buffers", $one(& $($mutable)? $spec.core.fill_buffers)),
             ("core.store_buffer", $one(& $($mutable)? $spec.core.store_buffer)),
+            ("core.pause_cycles", $spec.core.pause_cycles.$slice()),
             ("core.smt_throughput", $spec.core.smt_throughput.$slice()),
             ("cache.l1d.size_kib", $one(& $($mutable)? $spec.cache.l1d.size_kib)),
             ("cache.l1d.ways", $one(& $($mutable)? $spec.cache.l1d.ways)),

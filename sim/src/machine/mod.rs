@@ -69,6 +69,8 @@ pub struct Core {
     pub fill_buffers: u32,
     /// Stores that may be outstanding.
     pub store_buffer: u32,
+    /// Cycles of a `PAUSE`, with which a waiter looks at a lock; 0: it looks all the time.
+    pub pause_cycles: u32,
     /// Two threads together against one alone, thousandths, 1000 to 2000; 1000 without SMT.
     pub smt_throughput_thousandths: u64,
     /// Whether a miss of the second level brings the other line of its 128-byte pair as well.
@@ -178,6 +180,7 @@ impl Machine {
             rob_instructions: count(&spec.core.rob_instructions),
             fill_buffers: count(&spec.core.fill_buffers),
             store_buffer: count(&spec.core.store_buffer),
+            pause_cycles: spec.core.pause_cycles.as_ref().map_or(0, count),
             smt_throughput_thousandths: smt.map_or(1000, |smt| smt.value.thousandths()),
             adjacent_line_prefetch: spec.core.adjacent_line_prefetch.value,
         };

@@ -69,6 +69,8 @@ pub struct CoreSpec {
     pub fill_buffers: Figure,
     /// Stores on their way at once: the store buffer.
     pub store_buffer: Figure,
+    /// Cycles of a `PAUSE`: so seldom a waiter looks at a lock. Left out: it looks all the time.
+    pub pause_cycles: Option<Figure>,
     /// Two threads of a core together against one alone; without SMT, left out.
     pub smt_throughput: Option<Figure>,
     /// Whether a miss of the second-level cache also brings the other line of the 128-byte pair.

@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(machine.clock_khz, 2_100_000);
         assert_eq!(machine.latency.locked_ps, 7_200);
         assert_eq!(machine.name, "skl-4s:core.clock_mhz=2100,latency.locked_ns=high");
-        assert_eq!(Machine::named("skl-4s").unwrap().clock_khz, 3_000_000);
+        assert_eq!(Machine::named("skl-4s").unwrap().clock_khz, 2_800_000);
     }
 
     #[test]

@@ -76,6 +76,8 @@ impl Platform for Sim {
     }
 
     fn note(&self, event: Event) {
+        self.world.searched(&event);
+        self.world.work(self.world.layout.era().kernel.beside(&event));
         if let Some(listener) = self.listener.borrow_mut().as_mut() {
             listener(&self.world, event);
         }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use pageyard::{Geometry, NODES_MAX, NodeDesc, NodeId, Pfn, Tuning, ZoneDesc, ZoneKind};
 
 use crate::costs::Costs;
+use crate::instructions::Kernel;
 use crate::layout::{Era, Layout, NumaLines};
 use crate::memory::Line;
 use crate::world::{Job, World};
@@ -50,6 +51,7 @@ impl Bench {
             pcp_irq_off: false,
             ticket_locks: false,
             numa_lines: NumaLines::Folded,
+            kernel: Kernel::V6_1,
         };
         let world = World::new(costs.clone(), Layout::new(&geometry, era, 0));
         Bench { world, lines, time: Rc::default() }

@@ -10,9 +10,10 @@ use crate::cells::page_fault1::{Config, Touch, run_touching};
 
 /// Think time where nothing says more: in the order of a fault's page tables and exceptions.
 const THINK_PS: u64 = 1_000_000;
-/// Thousandths of processes that unmap, as the first pass of a cell supposes: what comes out where
-/// locks are full. With `--quick` it is the only pass.
-const UNMAPPING_FIRST: u64 = 420;
+/// Time that a page takes beside its think time and how much of it goes to unmapping, picoseconds,
+/// as the first pass of a cell supposes: about what comes out on servers whose locks are full. With
+/// `--quick` it is the only pass.
+const PAGE_FIRST: [u64; 2] = [6_500_000, 2_500_000];
 /// Holds of zone locks a CPU in the first pass: to warm up, to measure.
 const HOLDS_FIRST: (u32, u32) = (5, 10);
 /// The same in the second pass, on several CPUs.
@@ -61,6 +62,12 @@ pub const OF_FILE: Adapter = Adapter {
     ..ADAPTER
 };
 
+/// Thousandths of processes that unmap, supposed before anything was measured.
+fn unmapping_first(think_ps: u64) -> u64 {
+    let [page, unmap] = PAGE_FIRST;
+    unmap * 1000 / (page + think_ps)
+}
+
 fn run(ready: &Ready, touch: Touch) -> Result<CellResult, CellError> {
     let cell = &ready.cell;
     let pass = |unmapping, holds: (u32, u32)| {
@@ -76,14 +83,15 @@ fn run(ready: &Ready, touch: Touch) -> Result<CellResult, CellError> {
     if ready.parameter("in-step") == 1 && cell.cpus > 1 {
         return Ok(in_step::cycle(&pass(0, holds)?, &pass(1000, holds)?));
     }
+    let first = unmapping_first(cell.think_ps);
     // One CPU alone has to be seen mapping and unmapping; of many, some do this and some that.
     let outcome = if cell.cpus == 1 {
         let cycle = (CYCLE_PAGES / ready.batch_pages()).max(2);
-        pass(UNMAPPING_FIRST, (cycle, cycle))?
+        pass(first, (cycle, cycle))?
     } else if cell.quick {
-        pass(UNMAPPING_FIRST, HOLDS_QUICK)?
+        pass(first, HOLDS_QUICK)?
     } else {
-        let first = pass(UNMAPPING_FIRST, HOLDS_FIRST)?;
+        let first = pass(first, HOLDS_FIRST)?;
         pass(first.unmapping, holds)?
     };
     Ok(CellResult {

@@ -135,13 +135,14 @@ fn core(host: &Host, figures: &Figures) -> String {
     let rows = [
         ("clock_mhz", clock),
         ("tsc_mhz", tsc),
-        ("base_ipc", Cell::estimate(2.0, 1.4, 2.6, "kernel code that hits the first level")),
+        ("base_ipc", Cell::estimate(2.6, 1.4, 3.4, "kernel code that hits the first level")),
         (
             "rob_instructions",
             Cell::estimate(224.0, 128.0, 576.0, "not measured; 224 to 512 is usual"),
         ),
         ("fill_buffers", Cell::estimate(12.0, 10.0, 24.0, "not measured; 10 to 16 is usual")),
         ("store_buffer", Cell::estimate(56.0, 40.0, 114.0, "not measured; 56 to 112 is usual")),
+        ("pause_cycles", Cell::estimate(44.0, 10.0, 145.0, "not measured; 10 to 140 is usual")),
     ];
     let mut text = "\n[core]\n".to_string();
     for (field, cell) in rows {
