@@ -52,7 +52,7 @@ impl<T: Owned> List<'_, T> {
         self.pages.set(page, NEXT, next);
         self.pages.set(page, PREV, 0);
         match decode(next) {
-            Some(next) => self.pages.set(next, PREV, encode(page)),
+            Some(next) => self.pages.relink(next, PREV, encode(page)),
             None => self.heads.set(self.head, LAST, encode(page)),
         }
         self.heads.set(self.head, FIRST, encode(page));
@@ -64,7 +64,7 @@ impl<T: Owned> List<'_, T> {
         self.pages.set(page, PREV, prev);
         self.pages.set(page, NEXT, 0);
         match decode(prev) {
-            Some(prev) => self.pages.set(prev, NEXT, encode(page)),
+            Some(prev) => self.pages.relink(prev, NEXT, encode(page)),
             None => self.heads.set(self.head, FIRST, encode(page)),
         }
         self.heads.set(self.head, LAST, encode(page));
@@ -76,11 +76,11 @@ impl<T: Owned> List<'_, T> {
         let next = self.pages.get(page, NEXT);
         let prev = self.pages.get(page, PREV);
         match decode(next) {
-            Some(next) => self.pages.set(next, PREV, prev),
+            Some(next) => self.pages.relink(next, PREV, prev),
             None => self.heads.set(self.head, LAST, prev),
         }
         match decode(prev) {
-            Some(prev) => self.pages.set(prev, NEXT, next),
+            Some(prev) => self.pages.relink(prev, NEXT, next),
             None => self.heads.set(self.head, FIRST, next),
         }
     }
@@ -91,7 +91,7 @@ impl<T: Owned> List<'_, T> {
         let next = self.pages.get(page, NEXT);
         self.heads.set(self.head, FIRST, next);
         match decode(next) {
-            Some(next) => self.pages.set(next, PREV, 0),
+            Some(next) => self.pages.relink(next, PREV, 0),
             None => self.heads.set(self.head, LAST, 0),
         }
         Some(page)

@@ -72,6 +72,13 @@ pub trait Owned {
     fn get(&self, record: usize, field: Field) -> u32;
     /// Writes a field. The caller holds the lock that owns it.
     fn set(&self, record: usize, field: Field, value: u32);
+    /// Writes a link of a record next to which another is put on a list, or taken off it. A kernel
+    /// that checks its lists (`CONFIG_DEBUG_LIST`) compares the link first: a platform that models
+    /// one may charge for that.
+    #[inline]
+    fn relink(&self, record: usize, field: Field, value: u32) {
+        self.set(record, field, value);
+    }
 }
 
 /// A table of words that CPUs race on. `W` is `u32` or `u64`; sums wrap.

@@ -12,8 +12,10 @@ use crate::memory::Line;
 /// Stores whose values can be had before their lines are: those of the store buffer, at the least
 /// 42 (Haswell, Broadwell) to 56 (Skylake) entries.
 const STORED: usize = 48;
-/// Links whose pages are remembered: those of both neighbours, and of the list's other end.
-const NAMED: usize = 3;
+/// Pages that are remembered of those that links named last: a page that is taken off a list,
+/// halved and put on another has its neighbours loaded, and the first page of each list that a half
+/// goes to. More than are named from one use of a page to the next.
+const NAMED: usize = 16;
 /// Pages whose numbers are known when one of them is: buddies differ in bits of the number only.
 const BLOCK_BITS: u32 = ORDERS_MAX as u32 - 1;
 
@@ -33,13 +35,12 @@ pub struct Flow {
     lines: Vec<Coming>,
     /// When the last of them will be here.
     lines_until: u64,
-    /// Blocks of pages that a pointer on its way points into, with the time it is known.
-    pointers: Vec<(u64, u64)>,
     /// Words of page records that were stored last: a ring.
     stored: [u64; STORED],
     next: usize,
-    /// Pages that the last links that were loaded name: a ring.
+    /// Pages that the last links that were loaded name, a ring, and when each was known first.
     named: [usize; NAMED],
+    named_at: [u64; NAMED],
     next_named: usize,
     /// When the value that was loaded last is known.
     pub loaded: u64,
@@ -49,16 +50,15 @@ pub struct Flow {
 
 impl Default for Flow {
     fn default() -> Flow {
-        let (lines, pointers) = (Vec::new(), Vec::new());
         Flow {
-            lines,
+            lines: Vec::new(),
             lines_until: 0,
-            pointers,
             stored: [u64::MAX; STORED],
             next: 0,
             loaded: 0,
             pointed: 0,
             named: [usize::MAX; NAMED],
+            named_at: [0; NAMED],
             next_named: 0,
         }
     }
@@ -81,25 +81,25 @@ impl Flow {
         self.lines_until = self.lines_until.max(until);
     }
 
-    /// When the number of a page is known, at the earliest now.
+    /// When the number of a page is known, at the earliest now: it was in a link, or follows from
+    /// the nearest number of its block that was, as a buddy's or a half's does.
     pub fn known(&self, page: usize, now: u64) -> u64 {
-        let block = page as u64 >> BLOCK_BITS;
-        let of_block = self.pointers.iter().filter(|&&(to, _)| to == block);
-        of_block.map(|&(_, at)| at).fold(now, u64::max)
+        let mut nearest = (1 << BLOCK_BITS, 0);
+        for (&named, &at) in self.named.iter().zip(&self.named_at) {
+            nearest = nearest.min((named ^ page, at));
+        }
+        nearest.1.max(now)
     }
 
-    /// A pointer to a page will be known at a time.
-    pub fn points(&mut self, page: usize, at: u64, now: u64) {
+    /// A pointer to a page will be known at a time. If the page was named before, its number is
+    /// known since then: the pointer is the one that was stored, or the CPU has it in a register.
+    pub fn points(&mut self, page: usize, at: u64) {
         self.pointed = at;
-        self.named[self.next_named] = page;
-        self.next_named = (self.next_named + 1) % NAMED;
-        self.pointers.retain(|&(_, at)| at > now);
-        self.pointers.push((page as u64 >> BLOCK_BITS, at));
-    }
-
-    /// Whether a page was reached by one of the last links: it is a neighbour on a list.
-    pub fn is_named(&self, page: usize) -> bool {
-        self.named.contains(&page)
+        if !self.named.contains(&page) {
+            self.named[self.next_named] = page;
+            self.named_at[self.next_named] = at;
+            self.next_named = (self.next_named + 1) % NAMED;
+        }
     }
 
     /// A word of a page record is stored.
@@ -133,11 +133,14 @@ mod tests {
     #[test]
     fn buddies_are_known_when_the_page_is() {
         let mut flow = Flow::default();
-        flow.points(5000, 90_000, 0);
+        flow.points(5000, 90_000);
         assert_eq!(flow.known(5001, 10_000), 90_000);
         assert_eq!(flow.known(9000, 10_000), 10_000, "another block's number is not waited for");
-        flow.points(9000, 95_000, 92_000);
-        assert_eq!(flow.known(5001, 92_000), 92_000);
+        flow.points(5100, 95_000);
+        assert_eq!(flow.known(5100, 92_000), 95_000);
+        assert_eq!(flow.known(5001, 10_000), 90_000, "nor another page's of the block");
+        flow.points(5000, 99_000);
+        assert_eq!(flow.known(5000, 92_000), 92_000, "nor a second pointer to the same");
     }
 
     #[test]

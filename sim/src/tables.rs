@@ -102,10 +102,6 @@ impl<W: Copy + Default + PartialEq + Into<u64>> SimTable<W> {
     }
 
     fn write(&self, record: usize, field: Field, value: W) {
-        if self.id == TableId::Pages && field.0 < LINK_FIELDS {
-            let line = self.world.layout.line(self.id, record, field);
-            self.world.check_neighbour(line, record);
-        }
         self.use_word(record, field, Use::Write);
         self.words.set(record, field, value);
     }
@@ -157,6 +153,11 @@ impl Owned for SimTable<u32> {
     }
 
     fn set(&self, record: usize, field: Field, value: u32) {
+        self.write(record, field, value);
+    }
+
+    fn relink(&self, record: usize, field: Field, value: u32) {
+        self.world.check_neighbour(self.world.layout.line(self.id, record, field), record);
         self.write(record, field, value);
     }
 }

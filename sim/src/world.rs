@@ -288,10 +288,7 @@ impl World {
     /// (`CONFIG_DEBUG_LIST`, set in the kernels whose instructions were counted): its line is
     /// waited for as any other load's. Its instructions are among those counted.
     pub fn check_neighbour(&self, line: Line, page: usize) {
-        if !self.is_charging.get() {
-            return;
-        }
-        if self.cpus.borrow()[self.cpu()].flow.is_named(page) {
+        if self.is_charging.get() {
             self.touch(line, Use::Read, Some(page), None);
         }
     }
@@ -299,9 +296,7 @@ impl World {
     /// The CPU that runs loaded a pointer to a page, which it knows at a time.
     pub fn points(&self, page: usize, at: u64) {
         if self.is_charging.get() {
-            let cpu = &mut self.cpus.borrow_mut()[self.cpu()];
-            let now = cpu.window.now();
-            cpu.flow.points(page, at, now);
+            self.cpus.borrow_mut()[self.cpu()].flow.points(page, at);
         }
     }
 
