@@ -77,9 +77,8 @@ fn pop_ns(machine: &str, between: u64) -> u64 {
             let mut first = word(order(0));
             for _ in 0..RECORDS - 1 {
                 let page = record(first);
-                world.points(page, world.now());
                 let next = table.get(page, NEXT);
-                table.set(record(next), PREV, 0);
+                table.relink(record(next), PREV, 0);
                 table.set(page, Field(3), 1);
                 world.execute(between);
                 first = next;
