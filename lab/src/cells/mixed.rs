@@ -16,6 +16,7 @@ use super::file::FilePages;
 use super::lru::Lru;
 use super::modelled::{Held, Modelled};
 use super::page_fault1::PAGES;
+use super::work::area::Area;
 use super::work::mixed::{HUGE_PAGES, Kind, Process, TURN, break_up, huge_page};
 use super::work::{Stage, Watch};
 use super::yard::{Measured, Yard};
@@ -191,8 +192,8 @@ pub fn run(machine: &Machine, policy: Policy, config: &Config) -> Result<Outcome
         let meter = Meter { yard: Rc::clone(&yard), tally: Rc::clone(&tally), kind };
         jobs.push(Box::new(move || {
             let (stage, file) = (&stage, &FilePages::default());
-            let process = Process { stage, file, kind, size: PAGES, think_ps, held };
-            process.run(&meter, is_unmapping);
+            let area = Area { stage, file, size: PAGES, think_ps, held, waiting: 0 };
+            Process { area, kind }.run(&meter, is_unmapping);
         }));
     }
     yard.world.run(jobs);

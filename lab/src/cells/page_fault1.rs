@@ -17,7 +17,8 @@ use super::file::FilePages;
 use super::lru::Lru;
 use super::modelled::{Held, Modelled};
 use super::work::Watch;
-use super::work::page_fault::{GATHER, MAP, Process};
+use super::work::area::{Area, MAP};
+use super::work::page_fault::{GATHER, Process};
 use super::yard::{Measured, Yard};
 
 /// Pages of a process: 128 MiB (will-it-scale, tests/page_fault1.c).
@@ -162,8 +163,8 @@ pub fn run_touching(
         let pages: Vec<Held> = pages.into_iter().map(|pfn| Held { pfn, order: 0 }).collect();
         jobs.push(Box::new(move || {
             let (stage, file) = (&stage, &file);
-            let process = Process { stage, file, size: PAGES, think_ps, pages, first_group };
-            process.run(&meter, is_unmapping);
+            let area = Area { stage, file, size: PAGES, think_ps, held: pages, waiting: 0 };
+            Process { area, first_group }.run(&meter, is_unmapping);
         }));
     }
     yard.world.run(jobs);

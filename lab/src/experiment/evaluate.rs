@@ -183,10 +183,8 @@ impl Group {
         let mean = |of: &dyn Fn(&CellResult) -> f64| {
             results.iter().map(of).sum::<f64>() / results.len() as f64
         };
-        let alloc = |result: &CellResult| result.zone_alloc.wait_thousandths as f64 / 10.0;
-        let free = |result: &CellResult| result.zone_free.wait_thousandths as f64 / 10.0;
-        let zone = |result: &CellResult| alloc(result) + free(result);
-        let lru = |result: &CellResult| result.lru.wait_thousandths as f64 / 10.0;
+        let waiting_pct =
+            |of: &dyn Fn(&CellResult) -> u64| mean(&|result| of(result) as f64 / 10.0);
         Some(match figure {
             Figure::Score => mean(&|result| result.score_per_s as f64),
             Figure::ScoreChangePct => self.change(Figure::Score, variant, against?)?,
@@ -198,11 +196,11 @@ impl Group {
                 }
                 mean(&|result| result.own[own.name] as f64 / 1000.0)
             }
-            Figure::ZoneAllocWaitPct => mean(&alloc),
-            Figure::ZoneFreeWaitPct => mean(&free),
-            Figure::ZoneWaitPct => mean(&zone),
-            Figure::LruWaitPct => mean(&lru),
-            Figure::LockWaitPct => mean(&|result| zone(result) + lru(result)),
+            Figure::ZoneAllocWaitPct => waiting_pct(&|result| result.zone_alloc.wait_thousandths),
+            Figure::ZoneFreeWaitPct => waiting_pct(&|result| result.zone_free.wait_thousandths),
+            Figure::ZoneWaitPct => waiting_pct(&CellResult::zone_wait_thousandths),
+            Figure::LruWaitPct => waiting_pct(&|result| result.lru.wait_thousandths),
+            Figure::LockWaitPct => waiting_pct(&CellResult::lock_wait_thousandths),
             Figure::AllocHoldUs => mean(&|result| result.zone_alloc.hold_mean_ps as f64 / 1e6),
             Figure::FreeHoldUs => mean(&|result| result.zone_free.hold_mean_ps as f64 / 1e6),
         })

@@ -4,11 +4,9 @@
 //! whole cell. Whole numbers only, so that it takes the same steps everywhere.
 
 use super::cell::Ready;
-use super::load::FitPlan;
 use super::outcome::CellResult;
 use super::pool::{Pool, Stop};
-use super::spec::Figure;
-use super::workload::Unit;
+use super::target::{FitOn, FitPlan};
 
 /// Cells that a search takes at the most.
 const CELLS_MAX: usize = 8;
@@ -18,11 +16,6 @@ const CELLS_MAX_QUICK: usize = 4;
 const NEAR: u64 = 50;
 /// The same for `--quick`: about what two seeds of so short a cell differ by.
 const NEAR_QUICK: u64 = 100;
-/// What a unit gets longer with think time, in tenths of it, as long as nothing else is known: in
-/// nine of ten published baselines between 7 and 9 where the search begins. It only decides where
-/// the second cell looks.
-const RISE_TENTHS: u64 = 8;
-
 /// What a search found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fitted {
@@ -47,15 +40,13 @@ struct Known {
     unit_ps: u64,
 }
 
-/// Time a unit of work takes each of so many CPUs.
-fn unit_ps(cpus: u64, score: u64) -> u64 {
-    (u128::from(cpus) * 1_000_000_000_000 / u128::from(score.max(1))) as u64
-}
-
 /// The search, apart from the machine that it asks. More think time makes no unit shorter, and
 /// none longer than by itself.
 struct Search {
     wanted_ps: u64,
+    /// What a unit gets longer with think time, in tenths of it, as long as nothing else is known.
+    /// It only decides where the second cell looks.
+    rise_tenths: u64,
     /// The longest think time with too short units.
     low: Option<Known>,
     /// The shortest with too long ones.
@@ -63,8 +54,8 @@ struct Search {
 }
 
 impl Search {
-    fn new(wanted_ps: u64) -> Search {
-        Search { wanted_ps, low: None, high: None }
+    fn new(wanted_ps: u64, rise_tenths: u64) -> Search {
+        Search { wanted_ps, rise_tenths, low: None, high: None }
     }
 
     /// Learns of a think time and says which to try next; `None` when there is none.
@@ -80,12 +71,12 @@ impl Search {
             // Without think time units are too long already: nothing is left to try.
             (None, Some(high)) if high.think_ps == 0 => return None,
             (None, Some(high)) => {
-                let much = (high.unit_ps - self.wanted_ps) * 10 / RISE_TENTHS;
+                let much = (high.unit_ps - self.wanted_ps) * 10 / self.rise_tenths;
                 high.think_ps.saturating_sub(much)
             }
             (Some(low), None) => {
                 let missing = self.wanted_ps - low.unit_ps;
-                let (rise, span) = before.map_or((RISE_TENTHS, 10), |before| {
+                let (rise, span) = before.map_or((self.rise_tenths, 10), |before| {
                     (low.unit_ps.saturating_sub(before.unit_ps), low.think_ps - before.think_ps)
                 });
                 // Where locks are full, think time is hardly felt: go further, at most eightfold.
@@ -110,89 +101,14 @@ fn between(low: Known, high: Known, wanted_ps: u64) -> u64 {
     low.think_ps + (straight as u64).clamp(margin, span - margin)
 }
 
-/// A published figure, and the same of results, in forms that can be compared.
-struct Target<'a> {
-    ready: &'a Ready,
-    figure: Figure,
-    published: f64,
-    /// Where the figure is a part of the time, waiting: the score.
-    score: Option<f64>,
-}
-
-impl Target<'_> {
-    /// Thousandths of the figure; the score whole; where the figure is waiting, the time at work on
-    /// a unit, picoseconds.
-    fn published(&self) -> u64 {
-        if let Some(score) = self.score {
-            return self.at_work_ps(score.round() as u64, (self.published * 10.0).round() as u64);
-        }
-        let factor = if self.figure == Figure::Score { 1.0 } else { 1000.0 };
-        (self.published.max(0.0) * factor).round() as u64
-    }
-
-    fn modelled(&self, result: &CellResult) -> u64 {
-        if self.score.is_some() {
-            let locks = [&result.zone_alloc, &result.zone_free, &result.lru];
-            let waits = locks.map(|lock| lock.wait_thousandths).iter().sum();
-            return self.at_work_ps(result.score_per_s, waits);
-        }
-        match self.figure.own() {
-            Some(own) => result.own.get(own.name).copied().unwrap_or(0),
-            None => result.score_per_s,
-        }
-    }
-
-    /// Time that a CPU works on a unit, if it waits for so many thousandths of all.
-    fn at_work_ps(&self, score: u64, waits: u64) -> u64 {
-        let unit = unit_ps(self.ready.cell.cpus as u64, score);
-        (u128::from(unit) * u128::from(1000_u64.saturating_sub(waits)) / 1000) as u64
-    }
-
-    /// Time of a unit of work by such a number, picoseconds.
-    fn unit_ps(&self, number: u64) -> u64 {
-        if self.score.is_some() {
-            return number;
-        }
-        match self.figure.own().map(|own| own.unit) {
-            Some(Unit::Ns) => number,
-            Some(Unit::Cycles) => {
-                let khz = u128::from(self.ready.machine().tsc_khz.max(1));
-                (u128::from(number) * 1_000_000 / khz) as u64
-            }
-            _ => unit_ps(self.ready.cell.cpus as u64, number),
-        }
-    }
-
-    fn fitted(&self, think_ps: u64, result: CellResult) -> Fitted {
-        let (target, modelled) = (self.published(), self.modelled(&result));
-        let near = if self.ready.cell.quick { NEAR_QUICK } else { NEAR };
-        let reached = modelled.abs_diff(target) * 10_000 <= target * near;
-        let (unit, one) = match self.score.is_some() {
-            true => ("ns at work on a unit", 1000),
-            false => self.told(),
-        };
-        let (target, modelled) = ((target + one / 2) / one, (modelled + one / 2) / one);
-        Fitted { think_ps, result, target, modelled, unit, reached }
-    }
-
-    /// What stands behind a figure, and how many of its numbers are one.
-    fn told(&self) -> (&'static str, u64) {
-        match self.figure.own().map(|own| own.unit) {
-            Some(Unit::Ns) => ("ns", 1000),
-            Some(_) => ("cycles", 1000),
-            None => ("a second", 1),
-        }
-    }
-}
-
 /// Finds the think time for a published figure.
 ///
 /// # Errors
 /// The user ended the run, or a cell has no result.
 pub fn search(pool: &Pool<'_>, ready: &Ready, fit: &FitPlan) -> Result<Fitted, Stop> {
-    let FitPlan { figure, published, score, .. } = *fit;
-    let target = Target { ready, figure, published, score };
-    let mut search = Search::new(target.unit_ps(target.published()));
+    let on = fit.on;
+    let target = on.published(ready);
+    let mut search = Search::new(on.unit_ps(ready, target), on.rise_tenths());
     let mut best: Option<(u64, Fitted)> = None;
     // Half of the time for what is modelled, to begin with.
     let mut next = Some(search.wanted_ps / 2);
@@ -203,9 +119,9 @@ pub fn search(pool: &Pool<'_>, ready: &Ready, fit: &FitPlan) -> Result<Fitted, S
         ready.cell.think_ps = think_ps;
         let result = pool.run(std::slice::from_ref(&ready))?.swap_remove(0);
         let result = ready.measured(result)?;
-        let modelled = target.modelled(&result);
-        let away = modelled.abs_diff(target.published());
-        let fitted = target.fitted(think_ps, result);
+        let modelled = on.modelled(&ready, &result);
+        let away = modelled.abs_diff(target);
+        let fitted = fitted(on, &ready, result, (target, modelled));
         let reached = fitted.reached;
         if best.as_ref().is_none_or(|(least, _)| away < *least) {
             best = Some((away, fitted));
@@ -213,9 +129,17 @@ pub fn search(pool: &Pool<'_>, ready: &Ready, fit: &FitPlan) -> Result<Fitted, S
         if reached {
             break;
         }
-        next = search.next(Known { think_ps, unit_ps: target.unit_ps(modelled) });
+        next = search.next(Known { think_ps, unit_ps: on.unit_ps(&ready, modelled) });
     }
     best.map(|(_, fitted)| fitted).ok_or(Stop::Interrupted)
+}
+
+fn fitted(on: FitOn, ready: &Ready, result: CellResult, (target, modelled): (u64, u64)) -> Fitted {
+    let near = if ready.cell.quick { NEAR_QUICK } else { NEAR };
+    let reached = modelled.abs_diff(target) * 10_000 <= target * near;
+    let (unit, one) = on.told();
+    let (target, modelled) = ((target + one / 2) / one, (modelled + one / 2) / one);
+    Fitted { think_ps: ready.cell.think_ps, result, target, modelled, unit, reached }
 }
 
 #[cfg(test)]
@@ -223,8 +147,8 @@ mod tests {
     use super::*;
 
     /// Searches a made-up machine; think time found, the unit there, cells used.
-    fn found(wanted_ps: u64, unit: impl Fn(u64) -> u64) -> (u64, u64, usize) {
-        let mut search = Search::new(wanted_ps);
+    fn found(wanted_ps: u64, rise_tenths: u64, unit: impl Fn(u64) -> u64) -> (u64, u64, usize) {
+        let mut search = Search::new(wanted_ps, rise_tenths);
         let mut think_ps = wanted_ps / 2;
         for cells in 1..=CELLS_MAX {
             let unit_ps = unit(think_ps);
@@ -240,25 +164,33 @@ mod tests {
     }
 
     #[test]
-    fn without_contention_the_third_cell_is_right() {
-        // The step to the second cell supposes that some of it is lost in waiting, which is not so
-        // here: the third is right.
-        assert_eq!(found(10_000, |think| think + 2_000), (8_000, 10_000, 3));
-        assert_eq!(found(10_000, |think| think + 7_000), (3_000, 10_000, 3));
+    fn where_think_time_is_felt_as_supposed_the_second_cell_is_right() {
+        // All of it: less waiting cannot hide any.
+        assert_eq!(found(10_000, 10, |think| think + 2_000), (8_000, 10_000, 2));
+        assert_eq!(found(10_000, 10, |think| think + 7_000), (3_000, 10_000, 2));
+        // A fifth of it is hidden by less waiting.
+        let hidden = |think: u64| think * 4 / 5 + 4_000;
+        assert_eq!(found(10_000, 8, hidden), (7_500, 10_000, 2));
+    }
+
+    #[test]
+    fn where_it_is_felt_otherwise_the_third_is() {
+        assert_eq!(found(10_000, 8, |think| think + 2_000), (8_000, 10_000, 3));
+        assert_eq!(found(10_000, 8, |think| think + 7_000), (3_000, 10_000, 3));
     }
 
     #[test]
     fn a_full_lock_is_found_out_of() {
         // Full up to a think time of 6 us, then free.
-        let (think_ps, unit_ps, cells) = found(10_000, |think| 9_000.max(think + 3_000));
+        let (think_ps, unit_ps, cells) = found(10_000, 8, |think| 9_000.max(think + 3_000));
         assert!((think_ps, unit_ps) == (7_000, 10_000) && cells < CELLS_MAX, "{think_ps} {cells}");
-        let (think_ps, unit_ps, _) = found(10_000, |think| 8_000 + think * think / 20_000);
+        let (think_ps, unit_ps, _) = found(10_000, 8, |think| 8_000 + think * think / 20_000);
         assert!(unit_ps.abs_diff(10_000) <= 50, "{think_ps} {unit_ps}");
     }
 
     #[test]
     fn what_is_too_slow_without_think_time_ends_there() {
-        let (think_ps, unit_ps, cells) = found(10_000, |think| think + 12_000);
+        let (think_ps, unit_ps, cells) = found(10_000, 8, |think| think + 12_000);
         assert_eq!((think_ps, unit_ps), (0, 12_000));
         assert!(cells <= 3);
     }

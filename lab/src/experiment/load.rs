@@ -11,7 +11,8 @@ use super::form::{Form, Placed};
 use super::published::{Lookup, Table};
 use super::sound;
 use super::spec::{Figure, Group, Slope, Spec, Variant};
-use super::workload::{Unit, nearest_hint};
+use super::target::{FitOn, FitPlan};
+use super::workload::nearest_hint;
 use crate::named::{self, NamedPolicy};
 
 /// An experiment that can be run: every name was looked up, every published figure found.
@@ -38,33 +39,6 @@ pub struct GroupPlan {
     pub points: Vec<Point>,
     /// Slopes held against published ones.
     pub slopes: Vec<SlopePlan>,
-}
-
-/// What think time is fitted on.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FitPlan {
-    /// The variant.
-    pub variant: usize,
-    /// Its figure: a time of a unit of work, or what part of it is waiting.
-    pub figure: Figure,
-    /// The published figure.
-    pub published: f64,
-    /// The published score, where the figure is a part of the time: both tell for how long a CPU is
-    /// at work on a unit, and not waiting.
-    pub score: Option<f64>,
-}
-
-impl FitPlan {
-    /// Whether a figure of the variant is made to agree: that which is fitted, or the same in
-    /// another form, as throughput is the number of CPUs by cycles.
-    #[must_use]
-    pub fn decides(&self, variant: usize, figure: Figure) -> bool {
-        let is_cycles = |figure: Figure| figure.own().is_some_and(|own| own.unit == Unit::Cycles);
-        let is_rate = |figure| figure == Figure::Score || is_cycles(figure);
-        self.variant == variant
-            && figure.is_fit_for_think_time()
-            && (figure == self.figure || is_rate(figure) && is_rate(self.figure))
-    }
 }
 
 /// A variant on one machine.
@@ -174,12 +148,9 @@ fn plan(spec: &Spec, group: &Group, table: &Table) -> Result<GroupPlan, Placed> 
             let of_variant = || points.iter().filter(|point| point.variant == variant);
             let score = of_variant().find(|point| point.figure == Figure::Score);
             let score = score.map(|point| point.published);
-            let is_fit = |point: &&Point| match point.figure {
-                Figure::LockWaitPct => score.is_some(),
-                figure => figure.is_fit_for_think_time(),
-            };
-            let point = of_variant().find(is_asked).filter(is_fit);
-            let point = point.ok_or_else(|| {
+            let point = of_variant().find(is_asked);
+            let on = point.and_then(|point| FitOn::of(point.figure, point.published, score));
+            let on = on.ok_or_else(|| {
                 let message = match &fit.column {
                     Some(column) => format!(
                         "`{}` is no time of a unit of work, nor all waiting beside a score",
@@ -189,9 +160,7 @@ fn plan(spec: &Spec, group: &Group, table: &Table) -> Result<GroupPlan, Placed> 
                 };
                 (message, fit.column.as_ref().unwrap_or(&fit.variant).span())
             })?;
-            let (figure, published) = (point.figure, point.published);
-            let score = score.filter(|_| figure == Figure::LockWaitPct);
-            Some(FitPlan { variant, figure, published, score })
+            Some(FitPlan { variant, on })
         }
     };
     let slopes = spec.slope.iter().map(|slope| slope_of(spec, slope, table));

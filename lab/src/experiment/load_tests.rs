@@ -41,7 +41,7 @@ within = 3
 fn a_good_one_finds_its_published_figures() {
     let experiment = parse(GOOD, "t.toml", TABLE).unwrap();
     let group = &experiment.groups[0];
-    let fit = FitPlan { variant: 0, figure: Figure::Score, published: 100.0, score: None };
+    let fit = FitPlan { variant: 0, on: FitOn::Score(100.0) };
     assert_eq!(group.fit, Some(fit));
     assert_eq!(group.variants[1].ready.cell.policy, "linux-4.18:batch_pages=63");
     assert_eq!(group.variants[1].ready.cell.cpus, 8);

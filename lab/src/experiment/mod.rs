@@ -4,9 +4,9 @@
 //! places of mistakes, `sound` says which there can be, [`published`] is the table it is about,
 //! [`load`] looks up what both name. [`catalogue`] lists the experiments that come with Pageyard,
 //! [`own`] reads those of the user. [`workload`] is what workloads tell of themselves, [`cell`]
-//! runs one cell, [`outcome`] is its result, [`store`] keeps it, [`pool`] runs many. [`fit`] finds
-//! the one number that a baseline row may give; [`evaluate`] puts figures beside each other,
-//! [`text`] prints them.
+//! runs one cell, [`outcome`] is its result, [`store`] keeps it, [`pool`] runs many. [`target`] is
+//! what the one number may be fitted on that a baseline row gives, [`fit`] finds it; [`evaluate`]
+//! puts figures beside each other, [`text`] prints them.
 
 pub mod catalogue;
 pub mod cell;
@@ -22,6 +22,7 @@ pub mod sensitivity;
 mod sound;
 pub mod spec;
 pub mod store;
+pub mod target;
 pub mod text;
 pub mod workload;
 pub(crate) mod workloads;

@@ -156,6 +156,18 @@ impl CellResult {
         }
     }
 
+    /// Waiting for zone locks, thousandths of all CPUs' time.
+    #[must_use]
+    pub fn zone_wait_thousandths(&self) -> u64 {
+        self.zone_alloc.wait_thousandths + self.zone_free.wait_thousandths
+    }
+
+    /// Waiting for zone and LRU locks, thousandths of all CPUs' time.
+    #[must_use]
+    pub fn lock_wait_thousandths(&self) -> u64 {
+        self.zone_wait_thousandths() + self.lru.wait_thousandths
+    }
+
     /// Notes a figure of the workload's own, in thousandths of its unit.
     pub fn set(&mut self, name: &str, thousandths: u64) {
         self.own.insert(name.to_string(), thousandths);

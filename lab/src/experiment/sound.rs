@@ -81,8 +81,8 @@ pub(super) fn check_use(spec: &Spec, groups: &[GroupPlan]) -> Result<(), Placed>
         }
     }
     for group in groups {
-        let Some(fit) = group.fit.filter(|fit| fit.published <= 0.0) else { continue };
-        let message = format!("the published figure is {}, no time can give that", fit.published);
+        let Some(figure) = group.fit.and_then(|fit| fit.on.impossible()) else { continue };
+        let message = format!("the published figure is {figure}, no time can give that");
         let span = spec.fit.as_ref().map_or(spec.table.span(), |fit| fit.variant.span());
         return Err((message, span));
     }

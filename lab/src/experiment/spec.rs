@@ -268,17 +268,6 @@ impl Figure {
         matches!(self, Figure::ScoreChangePct | Figure::OwnChangePct(_))
     }
 
-    /// Whether it says how long a unit of work takes, so that think time can be fitted on it: in
-    /// all, or, beside a score, what part of that is no waiting.
-    #[must_use]
-    pub fn is_fit_for_think_time(self) -> bool {
-        match self {
-            Figure::Score | Figure::LockWaitPct => true,
-            Figure::Own(own) => matches!(own.unit, Unit::Ns | Unit::Cycles),
-            _ => false,
-        }
-    }
-
     /// The workload's own figure that it is about.
     #[must_use]
     pub fn own(self) -> Option<&'static OwnFigure> {

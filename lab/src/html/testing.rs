@@ -71,7 +71,7 @@ fn evaluation(experiment: &Experiment) -> Evaluation {
             variant: variant.name.clone(),
             results: vec![result(n as u64)],
         }));
-        let score = group.fit.map(|fit| fit.published as u64);
+        let score = group.fit.map(|fit| fit.on.published(&first.ready));
         let fitted = score.map(|score| (score, score + 7, true));
         made.thoughts.push(Thought {
             machine,

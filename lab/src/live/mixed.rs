@@ -9,6 +9,7 @@ use super::watch::Done;
 use super::{LiveError, Plan, Round, cpus};
 use crate::cells::mixed::ROOM;
 use crate::cells::work::Stage;
+use crate::cells::work::area::Area;
 use crate::cells::work::mixed::{HAD, Kind, MISSED, Process, break_up};
 
 /// Runs it once. Processes begin with nothing, as those of page_fault1.
@@ -24,9 +25,8 @@ pub(super) fn mixed(plan: &Plan) -> Result<Round, LiveError> {
     let kind_of = |cpu| Kind::of(cpu, plan.cpus);
     let (done, mut round) = plan.timed(&ground, plan.times, |part| {
         let (stage, file, think_ps) = (&part.stage, &Vec::new(), plan.think_ps);
-        let (kind, held) = (kind_of(part.cpu), Vec::new());
-        let process = Process { stage, file, kind, size, think_ps, held };
-        let left = process.run(&part.eye, false);
+        let area = Area { stage, file, size, think_ps, held: Vec::new(), waiting: 0 };
+        let left = Process { area, kind: kind_of(part.cpu) }.run(&part.eye, false);
         stage.unlist(&left);
     })?;
     plan.settle(&ground, &mut round)?;

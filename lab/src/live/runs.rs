@@ -17,6 +17,7 @@ use super::watch::{Done, Eye, PARTS};
 use super::{LiveError, Plan, Round, cpus};
 use crate::cells::file::BLOCK_ORDER;
 use crate::cells::page_bench::Kind;
+use crate::cells::work::area::Area;
 use crate::cells::work::page_bench::{GIVING, TAKING};
 use crate::cells::work::page_fault::Process;
 use crate::cells::work::{self, Stage, Watch};
@@ -241,9 +242,9 @@ fn page_fault(plan: &Plan, file_pages: usize) -> Result<Round, LiveError> {
         .map_err(|_| LiveError::OutOfMemory { workload: plan.workload.name, order: BLOCK_ORDER })?;
     let (done, mut round) = plan.timed(&ground, plan.times, |part| {
         let (stage, file) = (&part.stage, &files[part.cpu]);
-        let (pages, think_ps) = (Vec::with_capacity(size), plan.think_ps);
-        let process = Process { stage, file, size, think_ps, pages, first_group: 0 };
-        let left = process.run(&part.eye, false);
+        let (held, think_ps) = (Vec::with_capacity(size), plan.think_ps);
+        let area = Area { stage, file, size, think_ps, held, waiting: 0 };
+        let left = Process { area, first_group: 0 }.run(&part.eye, false);
         stage.unlist(&left);
     })?;
     note(&mut round, &done, &["map-ns", "unmap-ns"]);

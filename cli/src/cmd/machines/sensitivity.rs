@@ -85,8 +85,7 @@ fn signed(tenths: i64) -> String {
 }
 
 fn waits(result: &CellResult) -> (u64, u64) {
-    let zone = result.zone_alloc.wait_thousandths + result.zone_free.wait_thousandths;
-    ((zone + 5) / 10, (result.lru.wait_thousandths + 5) / 10)
+    ((result.zone_wait_thousandths() + 5) / 10, (result.lru.wait_thousandths + 5) / 10)
 }
 
 fn text(cell: &Cell, found: &Sensitivity) -> String {

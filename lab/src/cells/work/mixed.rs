@@ -5,11 +5,14 @@
 //! will-it-scale counts touches. If there is none, the whole 2 MiB are faulted in page by page, as
 //! the kernel does once a page table is there.
 
+use std::vec::IntoIter;
+
 use pageyard::{Request, Scope};
 
-use super::page_fault::{BATCH, MAP, UNMAP};
+use super::area::{Area, UNMAP};
+use super::page_fault::BATCH;
 use super::{Record, Stage, Watch};
-use crate::cells::lru::{PAGEVEC, RELEASE_BATCH};
+use crate::cells::lru::RELEASE_BATCH;
 use crate::cells::page_fault1::ZAP_INSTRUCTIONS;
 
 /// Order of a huge page.
@@ -42,18 +45,10 @@ impl Kind {
 
 /// A process.
 pub struct Process<'a, S: Stage> {
-    /// The machine.
-    pub stage: &'a S,
-    /// No file.
-    pub file: &'a S::File,
+    /// Its area; no file.
+    pub area: Area<'a, S>,
     /// How it faults.
     pub kind: Kind,
-    /// Pages of its area.
-    pub size: usize,
-    /// Time of a fault outside of the allocator, the LRU list and clearing, picoseconds.
-    pub think_ps: u64,
-    /// Blocks that it has mapped, in the order of their faults; all are on the LRU list.
-    pub held: Vec<S::Page>,
 }
 
 /// A request for a huge page under `MADV_HUGEPAGE`: it may compact, once.
@@ -65,104 +60,64 @@ pub fn huge_page() -> Request {
 impl<S: Stage> Process<'_, S> {
     /// Runs until it is over, unmapping first or mapping. Returns the blocks that it has then; all
     /// of them are on the LRU list.
-    pub fn run(mut self, watch: &impl Watch, mut is_unmapping: bool) -> Vec<S::Page> {
-        while !watch.is_over() {
-            if !is_unmapping {
-                self.map(watch);
-            }
-            is_unmapping = false;
-            let mut held = std::mem::take(&mut self.held).into_iter();
-            while !watch.is_over() && held.len() > 0 {
-                let from = self.stage.now_ps();
-                let pages = self.unmap(&mut held);
-                watch.spent(UNMAP, self.stage.now_ps() - from, pages);
-            }
-            self.held = held.collect();
-        }
-        self.held
+    pub fn run(self, watch: &impl Watch, is_unmapping: bool) -> Vec<S::Page> {
+        let (stage, kind) = (self.area.stage, self.kind);
+        let unmap_one = |held: &mut IntoIter<S::Page>| {
+            let from = stage.now_ps();
+            let pages = unmap(stage, held);
+            watch.spent(UNMAP, stage.now_ps() - from, pages);
+        };
+        let fault_one = |area: &mut Area<'_, S>, pages| fault(area, kind, pages, watch);
+        self.area.cycle(watch, is_unmapping, fault_one, unmap_one)
     }
+}
 
-    /// Maps and touches what is left of the area.
-    fn map(&mut self, watch: &impl Watch) {
-        let (mut waiting, mut pages) = (0, 0);
-        self.held.iter().for_each(|page| pages += 1usize << S::order(page));
-        while pages < self.size && !watch.is_over() {
-            let from = self.stage.now_ps();
-            let mapped = self.fault(watch, pages, &mut waiting);
-            pages += mapped;
-            watch.did(mapped as u64);
-            watch.spent(MAP, self.stage.now_ps() - from, mapped as u64);
+/// One fault, where so many pages are mapped; returns how many it maps.
+fn fault<S: Stage>(area: &mut Area<'_, S>, kind: Kind, pages: usize, watch: &impl Watch) -> usize {
+    if kind == Kind::Huge && pages.is_multiple_of(HUGE_PAGES) {
+        let taken = area.stage.try_take(&huge_page());
+        watch.noted(if taken.is_some() { HAD } else { MISSED }, 1);
+        if let Some(page) = taken {
+            return fault_huge(area, page);
         }
-        self.list(&mut waiting);
     }
+    area.fault_page()
+}
 
-    /// One fault, of a process that has so many pages; returns pages that were mapped.
-    fn fault(&mut self, watch: &impl Watch, pages: usize, waiting: &mut usize) -> usize {
-        self.stage.spend(self.think_ps);
-        if self.kind == Kind::Huge && pages.is_multiple_of(HUGE_PAGES) {
-            let taken = self.stage.try_take(&huge_page());
-            watch.noted(if taken.is_some() { HAD } else { MISSED }, 1);
-            if let Some(page) = taken {
-                self.fault_huge(page, waiting);
-                return HUGE_PAGES;
-            }
-        }
-        self.fault_small(waiting);
-        1
-    }
+fn fault_huge<S: Stage>(area: &mut Area<'_, S>, mut page: S::Page) -> usize {
+    // Every page of the block is told that it is a part of one (`prep_compound_page`).
+    area.stage.records(&page, Record::Write);
+    area.stage.fill(&mut page, area.file, 0);
+    area.held.push(page);
+    // A huge page takes along what waits (`__lru_cache_add`).
+    area.waiting += 1;
+    area.list();
+    HUGE_PAGES
+}
 
-    fn fault_small(&mut self, waiting: &mut usize) {
-        let mut page = self.stage.take(&Request::user(0));
-        self.stage.fill(&mut page, self.file, 0);
-        self.stage.record(&page, Record::Write);
-        self.held.push(page);
-        *waiting += 1;
-        if *waiting == PAGEVEC {
-            self.list(waiting);
-        }
+/// Unmaps a group of what was mapped first; a huge page is one of it. Returns its pages.
+fn unmap<S: Stage>(stage: &S, held: &mut IntoIter<S::Page>) -> u64 {
+    let group = BATCH.min(held.len());
+    let blocks = &held.as_slice()[..group];
+    for page in blocks {
+        stage.execute(ZAP_INSTRUCTIONS);
+        stage.record(page, Record::Locked);
     }
-
-    fn fault_huge(&mut self, mut page: S::Page, waiting: &mut usize) {
-        // Every page of the block is told that it is a part of one (`prep_compound_page`).
-        self.stage.records(&page, Record::Write);
-        self.stage.fill(&mut page, self.file, 0);
-        self.held.push(page);
-        // A huge page takes along what waits (`__lru_cache_add`).
-        *waiting += 1;
-        self.list(waiting);
+    for same in blocks.chunk_by(|a, b| S::order(a) == S::order(b)) {
+        // A huge page is taken off alone (`__put_compound_page`).
+        let together = if S::order(&same[0]) == 0 { RELEASE_BATCH } else { 1 };
+        same.chunks(together).for_each(|pages| stage.unlist(pages));
     }
-
-    /// Lists what waits: the blocks that were faulted in last.
-    fn list(&self, waiting: &mut usize) {
-        self.stage.list(&self.held[self.held.len() - *waiting..]);
-        *waiting = 0;
+    let mut pages = 0;
+    for page in held.by_ref().take(group) {
+        pages += 1 << S::order(&page);
+        if S::order(&page) > 0 {
+            // Its pages are looked at and parted one by one (`free_pages_prepare`).
+            stage.records(&page, Record::Write);
+        }
+        stage.free(page);
     }
-
-    /// Unmaps a group of what was mapped first; a huge page is one of it. Returns its pages.
-    fn unmap(&self, held: &mut std::vec::IntoIter<S::Page>) -> u64 {
-        let stage = self.stage;
-        let group = BATCH.min(held.len());
-        let blocks = &held.as_slice()[..group];
-        for page in blocks {
-            stage.execute(ZAP_INSTRUCTIONS);
-            stage.record(page, Record::Locked);
-        }
-        for same in blocks.chunk_by(|a, b| S::order(a) == S::order(b)) {
-            // A huge page is taken off alone (`__put_compound_page`).
-            let together = if S::order(&same[0]) == 0 { RELEASE_BATCH } else { 1 };
-            same.chunks(together).for_each(|pages| stage.unlist(pages));
-        }
-        let mut pages = 0;
-        for page in held.by_ref().take(group) {
-            pages += 1 << S::order(&page);
-            if S::order(&page) > 0 {
-                // Its pages are looked at and parted one by one (`free_pages_prepare`).
-                stage.records(&page, Record::Write);
-            }
-            stage.free(page);
-        }
-        pages
-    }
+    pages
 }
 
 /// Takes all memory page by page, each CPU in its turn, and gives it back in the same way: large

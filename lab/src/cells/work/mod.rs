@@ -5,6 +5,7 @@
 //! all of it on a modelled machine; `crate::live` does it on this one. A [`Watch`] says when it
 //! is enough and counts. The bodies here know neither.
 
+pub mod area;
 pub mod bulk;
 pub mod free_all;
 pub mod mixed;

@@ -5,16 +5,13 @@
 //! their page table, thousands at a time (`mmu_gather`), before it takes them off the list and
 //! frees them.
 
-use pageyard::Request;
+use std::vec::IntoIter;
 
+use super::area::{Area, UNMAP};
 use super::{Record, Stage, Watch};
-use crate::cells::lru::{PAGEVEC, RELEASE_BATCH};
+use crate::cells::lru::RELEASE_BATCH;
 use crate::cells::page_fault1::ZAP_INSTRUCTIONS;
 
-/// Parts that [`Watch::spent`] is told of: mapping and touching.
-pub const MAP: usize = 0;
-/// See [`MAP`].
-pub const UNMAP: usize = 1;
 /// Pages that are released together: pointers that fit a page beside its header
 /// (`MAX_GATHER_BATCH`, asm-generic/tlb.h).
 pub const BATCH: usize = 510;
@@ -27,94 +24,52 @@ const SOON: usize = 8;
 
 /// A process.
 pub struct Process<'a, S: Stage> {
-    /// The machine.
-    pub stage: &'a S,
-    /// What a fault copies from, if it does.
-    pub file: &'a S::File,
-    /// Pages of its area.
-    pub size: usize,
-    /// Time of a fault outside of the allocator, the LRU list and filling, picoseconds.
-    pub think_ps: u64,
-    /// Pages that it has mapped, in the order of their faults; all are on the LRU list.
-    pub pages: Vec<S::Page>,
-    /// Pages of the group that it unmaps first: the rest of one that was begun before.
+    /// Its area.
+    pub area: Area<'a, S>,
+    /// Pages of the group that it unmaps first, if it begins with that: the rest of one that was
+    /// begun before. 0: it begins a group.
     pub first_group: usize,
 }
 
 impl<S: Stage> Process<'_, S> {
     /// Runs until it is over, unmapping first or mapping. Returns the pages that it has then; all
     /// of them are on the LRU list.
-    pub fn run(mut self, watch: &impl Watch, mut is_unmapping: bool) -> Vec<S::Page> {
-        while !watch.is_over() {
-            if !is_unmapping {
-                self.map(watch);
-            }
-            is_unmapping = false;
-            let mut pages = std::mem::take(&mut self.pages).into_iter();
-            let mut group = match std::mem::take(&mut self.first_group) {
-                0 => GATHER,
-                rest => rest,
-            };
-            while !watch.is_over() && pages.len() > 0 {
-                self.unmap(watch, &mut pages, group);
-                group = GATHER;
-            }
-            self.pages = pages.collect();
-        }
-        self.pages
+    pub fn run(self, watch: &impl Watch, is_unmapping: bool) -> Vec<S::Page> {
+        let stage = self.area.stage;
+        let rest = if self.area.held.is_empty() { 0 } else { self.first_group };
+        let mut group = if rest > 0 { rest } else { GATHER };
+        let unmap_one = |pages: &mut IntoIter<S::Page>| {
+            unmap(stage, watch, pages, group);
+            group = GATHER;
+        };
+        self.area.cycle(watch, is_unmapping, |area, _| area.fault_page(), unmap_one)
     }
+}
 
-    /// Maps and touches what is left of the area.
-    fn map(&mut self, watch: &impl Watch) {
-        let mut waiting = 0;
-        while self.pages.len() < self.size && !watch.is_over() {
-            let from = self.stage.now_ps();
-            self.fault(&mut waiting);
-            watch.did(1);
-            watch.spent(MAP, self.stage.now_ps() - from, 1);
-        }
-        self.stage.list(&self.pages[self.pages.len() - waiting..]);
-    }
-
-    fn fault(&mut self, waiting: &mut usize) {
-        self.stage.spend(self.think_ps);
-        let mut page = self.stage.take(&Request::user(0));
-        self.stage.fill(&mut page, self.file, self.pages.len());
-        self.stage.record(&page, Record::Write);
-        self.pages.push(page);
-        *waiting += 1;
-        if *waiting == PAGEVEC {
-            self.stage.list(&self.pages[self.pages.len() - PAGEVEC..]);
-            *waiting = 0;
-        }
-    }
-
-    /// Unmaps the group of pages that were mapped first.
-    fn unmap(&self, watch: &impl Watch, pages: &mut std::vec::IntoIter<S::Page>, group: usize) {
-        let stage = self.stage;
-        let group = group.min(pages.len());
-        for batch in pages.as_slice()[..group].chunks(BATCH) {
-            stage.sync();
-            let from = stage.now_ps();
-            for (at, page) in batch.iter().enumerate() {
-                if let Some(later) = batch.get(at + SOON) {
-                    stage.soon(later);
-                }
-                stage.execute(ZAP_INSTRUCTIONS);
-                stage.record(page, Record::Locked);
+/// Unmaps the group of pages that were mapped first.
+fn unmap<S: Stage>(stage: &S, watch: &impl Watch, pages: &mut IntoIter<S::Page>, group: usize) {
+    let group = group.min(pages.len());
+    for batch in pages.as_slice()[..group].chunks(BATCH) {
+        stage.sync();
+        let from = stage.now_ps();
+        for (at, page) in batch.iter().enumerate() {
+            if let Some(later) = batch.get(at + SOON) {
+                stage.soon(later);
             }
-            watch.spent(UNMAP, stage.now_ps() - from, 0);
+            stage.execute(ZAP_INSTRUCTIONS);
+            stage.record(page, Record::Locked);
         }
-        let mut left = group;
-        while left > 0 {
-            let batch = left.min(BATCH);
-            let from = stage.now_ps();
-            for pages in pages.as_slice()[..batch].chunks(RELEASE_BATCH) {
-                stage.unlist(pages);
-            }
-            pages.by_ref().take(batch).for_each(|page| stage.free(page));
-            watch.spent(UNMAP, stage.now_ps() - from, batch as u64);
-            left -= batch;
+        watch.spent(UNMAP, stage.now_ps() - from, 0);
+    }
+    let mut left = group;
+    while left > 0 {
+        let batch = left.min(BATCH);
+        let from = stage.now_ps();
+        for pages in pages.as_slice()[..batch].chunks(RELEASE_BATCH) {
+            stage.unlist(pages);
         }
+        pages.by_ref().take(batch).for_each(|page| stage.free(page));
+        watch.spent(UNMAP, stage.now_ps() - from, batch as u64);
+        left -= batch;
     }
 }
