@@ -8,7 +8,6 @@
 //! there.
 
 use crate::memory::{CONTENT, Memory, PAGE_LINES, Source, Use};
-use crate::tags::Entered;
 
 const LINE_BYTES: u64 = 64;
 /// Readers of a line that are remembered; who is forgotten loses the copy.
@@ -39,11 +38,15 @@ pub struct Touched {
 }
 
 impl Touched {
-    fn add(&mut self, (source, latency): (Source, u64)) {
-        self.lines[source as usize] += 1;
+    fn add(&mut self, found: (Source, u64)) {
+        self.add_all(found, 1);
+    }
+
+    fn add_all(&mut self, (source, latency): (Source, u64), lines: u64) {
+        self.lines[source as usize] += lines;
         match source {
-            Source::L1 | Source::L2 | Source::Llc => self.near_ps += latency,
-            _ => self.far_ps += latency,
+            Source::L1 | Source::L2 | Source::Llc => self.near_ps += lines * latency,
+            _ => self.far_ps += lines * latency,
         }
     }
 
@@ -74,32 +77,38 @@ pub(crate) struct Page {
 impl Memory {
     /// Reads or writes contents that no other CPU has.
     pub fn use_private(&mut self, core: usize, span: Span, how: Use, now: u64) -> Touched {
+        debug_assert!(span.first % PAGE_LINES + span.lines <= PAGE_LINES, "lines of one page");
         let (socket, home) = (self.socket_of(core), usize::from(span.home));
         let memory_ps = self.memory_ps(socket, home, now);
-        let mut touched = Touched::default();
+        let first = span.first | CONTENT;
         // First what the core's own caches do: it depends on nothing below them.
+        self.llc.bring(first);
+        self.l2[core].bring_all(first, span.lines);
+        self.l1[core].enter_all(first, span.lines, |_, _| {});
         let mut missed = std::mem::take(&mut self.missed);
-        let lines = (span.first..span.first + span.lines).map(|line| line | CONTENT);
-        self.llc.bring(span.first | CONTENT);
-        for line in lines.clone() {
-            self.l2[core].bring(line);
-            self.l1[core].insert(line);
-        }
-        for line in lines {
-            match self.l2[core].enter(line) {
-                Entered::WasHere => touched.add((Source::L2, self.costs.l2_ps)),
-                Entered::New { gone } => missed.push((line, gone)),
+        self.l2[core].enter_all(first, span.lines, |line, gone| missed.push((line, gone)));
+        let mut touched = Touched::default();
+        touched.add_all((Source::L2, self.costs.l2_ps), span.lines - missed.len() as u64);
+        let sets = self.l2[core].sets();
+        let gone = |(set, name)| (name != 0).then(|| sets.join(set, name));
+        self.llc.look_ahead(socket, missed.iter().filter_map(|&(_, place)| gone(place)));
+        let from_memory = (if socket == home { Source::Dram } else { Source::FarDram }, memory_ps);
+        // Nearly always; it stays so while lines are put in that had to go from the second level,
+        // which are of other pages if no two of this one share a set.
+        let is_nowhere =
+            self.llc.lack(first) && self.l2[core].sets().number() >= PAGE_LINES as usize;
+        for &(line, place) in &missed {
+            if is_nowhere {
+                self.llc.miss_all(line);
+                touched.add(from_memory);
+            } else {
+                touched.add(match self.llc.touch_all(socket, line) {
+                    (_, true) => (Source::Llc, self.costs.llc_ps),
+                    (Some(theirs), false) => self.reach_core(socket, theirs, home),
+                    (None, false) => from_memory,
+                });
             }
-        }
-        self.llc.look_ahead(socket, missed.iter().filter_map(|&(_, gone)| gone));
-        for &(line, gone) in &missed {
-            touched.add(match self.llc.touch_all(socket, line) {
-                (_, true) => (Source::Llc, self.costs.llc_ps),
-                (Some(theirs), false) => self.reach_core(socket, theirs, home),
-                (None, false) if socket == home => (Source::Dram, memory_ps),
-                (None, false) => (Source::FarDram, memory_ps),
-            });
-            if let Some(gone) = gone {
+            if let Some(gone) = gone(place) {
                 self.evict(core, gone, now);
             }
         }

@@ -86,8 +86,8 @@ impl Cores {
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
 pub(crate) struct State {
-    /// Of the first 128 cores, those that may have a copy.
-    first: u128,
+    /// Of the first 128 cores, those that may have a copy, by bit.
+    first: [u64; 2],
     /// When a locked instruction had the line last.
     pub(crate) locked_at: u64,
     /// CPU + 1 whose instruction that was.
@@ -96,6 +96,13 @@ pub(crate) struct State {
     pub(crate) owner: u16,
     /// Socket whose memory it is.
     pub(crate) home: u8,
+}
+
+impl State {
+    #[inline]
+    fn first(&self) -> u128 {
+        u128::from(self.first[0]) | u128::from(self.first[1]) << 64
+    }
 }
 
 const _: () = assert!(size_of::<State>() == 32, "two of them share a line of the host");
@@ -149,14 +156,26 @@ impl Directory {
     /// Cores that may have a copy of a line.
     #[inline]
     pub(crate) fn cores(&mut self, line: u64) -> Cores {
-        let first = self.state(line).first;
+        let first = self.state(line).first();
         Cores { first, others: if self.others.is_empty() { 0 } else { *self.others_of(line) } }
+    }
+
+    /// Core + 1 that wrote a line last and has the only copy, and whether a core may have a copy.
+    #[inline]
+    pub(crate) fn owner_and_has(&mut self, line: u64, core: usize) -> (u16, bool) {
+        let state = self.state(line);
+        let owner = state.owner;
+        let has = match state.first.get(core / 64) {
+            Some(word) => word >> (core % 64) & 1 != 0,
+            None => !self.cores(line).within(Cores::one(core)).is_empty(),
+        };
+        (owner, has)
     }
 
     /// Tells which cores these are.
     #[inline]
     pub(crate) fn set_cores(&mut self, line: u64, cores: Cores) {
-        self.state(line).first = cores.first;
+        self.state(line).first = [cores.first as u64, (cores.first >> 64) as u64];
         if !self.others.is_empty() {
             *self.others_of(line) = cores.others;
         }

@@ -41,6 +41,8 @@ pub struct Flow {
     /// Pages that the last links that were loaded name, a ring, and when each was known first.
     named: [usize; NAMED],
     named_at: [u64; NAMED],
+    /// When the last of them is known.
+    named_until: u64,
     next_named: usize,
     /// When the value that was loaded last is known.
     pub loaded: u64,
@@ -59,6 +61,7 @@ impl Default for Flow {
             pointed: 0,
             named: [usize::MAX; NAMED],
             named_at: [0; NAMED],
+            named_until: 0,
             next_named: 0,
         }
     }
@@ -66,10 +69,16 @@ impl Default for Flow {
 
 impl Flow {
     /// When a line will be here that is on its way at a time.
+    #[inline]
     pub fn arrives(&self, line: Line, at: u64) -> Option<u64> {
         if at >= self.lines_until {
             return None;
         }
+        self.on_its_way(line, at)
+    }
+
+    #[inline(never)]
+    fn on_its_way(&self, line: Line, at: u64) -> Option<u64> {
         let coming = self.lines.iter().filter(|coming| coming.line == line);
         coming.filter(|coming| coming.from <= at && at < coming.until).map(|c| c.until).max()
     }
@@ -83,12 +92,22 @@ impl Flow {
 
     /// When the number of a page is known, at the earliest now: it was in a link, or follows from
     /// the nearest number of its block that was, as a buddy's or a half's does.
+    #[inline]
     pub fn known(&self, page: usize, now: u64) -> u64 {
+        if now >= self.named_until {
+            return now;
+        }
+        self.nearest(page).max(now)
+    }
+
+    /// When the nearest number of a page's block is known.
+    #[inline(never)]
+    fn nearest(&self, page: usize) -> u64 {
         let mut nearest = (1 << BLOCK_BITS, 0);
         for (&named, &at) in self.named.iter().zip(&self.named_at) {
             nearest = nearest.min((named ^ page, at));
         }
-        nearest.1.max(now)
+        nearest.1
     }
 
     /// A pointer to a page will be known at a time. If the page was named before, its number is
@@ -98,6 +117,7 @@ impl Flow {
         if !self.named.contains(&page) {
             self.named[self.next_named] = page;
             self.named_at[self.next_named] = at;
+            self.named_until = self.named_until.max(at);
             self.next_named = (self.next_named + 1) % NAMED;
         }
     }

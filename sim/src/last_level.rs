@@ -5,7 +5,7 @@
 
 use crate::memory::{CONTENT, PAGE_LINES};
 use crate::platform::ahead;
-use crate::tags::{Sets, Shape, Tags};
+use crate::tags::{self, Sets, Shape, Tags};
 
 /// The last-level caches.
 pub(crate) struct LastLevel {
@@ -38,6 +38,14 @@ impl LastLevel {
         page.is_some_and(|page| self.pages.get(page).is_none_or(|&lines| lines == 0))
     }
 
+    /// Whether nothing of a line's page is known to be in any cache: false also where nobody knows.
+    #[inline]
+    pub(crate) fn lack(&self, line: u64) -> bool {
+        let counts =
+            self.page(0, line).and_then(|page| self.pages.get(page..page + self.tags.len()));
+        counts.is_some_and(|counts| counts.iter().all(|&lines| lines == 0))
+    }
+
     /// True if a socket's cache has the line; it is then the most recently used there.
     #[inline]
     pub(crate) fn touch(&mut self, socket: usize, line: u64) -> bool {
@@ -52,6 +60,16 @@ impl LastLevel {
             return false;
         }
         self.tags[socket].touch_at(set, name)
+    }
+
+    /// What touching a line in all caches does if it is in none.
+    #[inline]
+    pub(crate) fn miss_all(&mut self, line: u64) {
+        let (set, _) = self.sets.split(line);
+        // Few sets count their misses.
+        if tags::is_leader(set) {
+            self.tags.iter_mut().for_each(|tags| tags.missed(set));
+        }
     }
 
     /// Touches a line in the caches of other sockets, one after another until one has it, and in

@@ -251,6 +251,7 @@ impl Layout {
 
     /// What a line belongs to.
     #[must_use]
+    #[inline]
     pub fn structure(&self, line: Line) -> Structure {
         let line = line.0;
         if line < self.blocks_at {

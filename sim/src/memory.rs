@@ -63,6 +63,48 @@ impl Source {
     ];
 }
 
+/// Lines that a core's prefetchers asked for.
+#[derive(Clone, Debug, Default)]
+struct Coming {
+    /// Each, and when it is here.
+    lines: Vec<(u64, u64)>,
+    /// A bit for the last six bits of each: nearly every use of a line ends with this.
+    some: u64,
+}
+
+impl Coming {
+    const fn bit(line: u64) -> u64 {
+        1 << (line % 64)
+    }
+
+    #[inline]
+    fn lacks(&self, line: u64) -> bool {
+        self.some & Coming::bit(line) == 0
+    }
+
+    /// Takes a line out: when it is here.
+    fn take(&mut self, line: u64) -> Option<u64> {
+        if self.lacks(line) {
+            return None;
+        }
+        let at = self.lines.iter().position(|&(coming, _)| coming == line)?;
+        let (_, ready) = self.lines.swap_remove(at);
+        self.mark();
+        Some(ready)
+    }
+
+    /// Adds a line, and forgets those that are here by now.
+    fn add(&mut self, line: u64, now: u64, ready: u64) {
+        self.lines.retain(|&(_, ready)| ready > now);
+        self.lines.push((line, ready));
+        self.mark();
+    }
+
+    fn mark(&mut self) {
+        self.some = self.lines.iter().fold(0, |some, &(line, _)| some | Coming::bit(line));
+    }
+}
+
 /// The caches and the memory of a machine.
 pub struct Memory {
     pub(crate) costs: Costs,
@@ -74,8 +116,8 @@ pub struct Memory {
     /// Cores of each socket.
     of_socket: Vec<Cores>,
     streamers: Vec<Streamer>,
-    /// Lines that prefetchers asked for, by core, and when they are here.
-    coming: Vec<Vec<(u64, u64)>>,
+    /// Lines that prefetchers asked for, by core.
+    coming: Vec<Coming>,
     directory: Directory,
     /// Memory of each socket.
     channels: Vec<Pipe>,
@@ -83,8 +125,9 @@ pub struct Memory {
     links: Vec<Vec<Pipe>>,
     /// Contents of pages that several CPUs use.
     pub(crate) shared: Vec<Option<Box<Page>>>,
-    /// Room for lines of a page that the core did not have, each with the one that had to go.
-    pub(crate) missed: Vec<(u64, Option<u64>)>,
+    /// Room for lines of a page that the core did not have, each with set and name of the one that
+    /// had to go.
+    pub(crate) missed: Vec<(u64, (usize, u32))>,
 }
 
 impl Memory {
@@ -102,7 +145,7 @@ impl Memory {
             sockets: (0..cores).map(|core| costs.socket_of(core) as u8).collect(),
             of_socket: (0..sockets).map(|socket| Cores::span(socket * per, per)).collect(),
             streamers: vec![Streamer::default(); cores],
-            coming: vec![Vec::new(); cores],
+            coming: vec![Coming::default(); cores],
             directory: Directory::new(lines, cores, home_of),
             channels: vec![Pipe::new(costs.dram_bytes_per_us); sockets],
             links: vec![vec![Pipe::new(costs.link_bytes_per_us); sockets]; sockets],
@@ -138,20 +181,38 @@ impl Memory {
     }
 
     /// Uses a line on a core at a time: where it was, and after how long it is there, picoseconds.
+    #[inline]
     pub fn access(&mut self, core: usize, line: Line, how: Use, now: u64) -> (Source, u64) {
         let line = line.0;
         debug_assert!(line & CONTENT == 0);
-        let me = Cores::one(core);
-        let (state, cores) = (*self.directory.state(line), self.directory.cores(line));
-        let has = !cores.within(me).is_empty();
-        let owns = usize::from(state.owner) == core + 1;
-        if has && (owns || how == Use::Read) {
+        let (owner, has) = self.directory.owner_and_has(line, core);
+        let is_free = has && (how == Use::Read || usize::from(owner) == core + 1);
+        // By far the most.
+        if is_free && self.coming[core].lacks(line) && self.l1[core].touch(line) {
+            return (Source::L1, self.costs.l1_ps);
+        }
+        self.reach(core, line, (how, is_free), now)
+    }
+
+    /// The same for a line that is not in the first level, or not to be used there as it is:
+    /// `is_free` says that the core need ask nobody.
+    #[inline(never)]
+    fn reach(
+        &mut self,
+        core: usize,
+        line: u64,
+        (how, is_free): (Use, bool),
+        now: u64,
+    ) -> (Source, u64) {
+        let state = *self.directory.state(line);
+        if is_free {
             let found = self.own_copy(core, line, state.home, now);
             if found.0 != Source::L1 {
                 self.stream(core, line, now);
             }
             return found;
         }
+        let (me, cores) = (Cores::one(core), self.directory.cores(line));
         let (source, latency) = match how {
             Use::Read => self.fetch(core, line, (state, cores), now),
             Use::Write => self.take(core, line, (state, cores), now),
@@ -178,13 +239,11 @@ impl Memory {
     }
 
     fn own_copy(&mut self, core: usize, line: u64, home: u8, now: u64) -> (Source, u64) {
-        let coming = &mut self.coming[core];
-        if let Some(at) = coming.iter().position(|&(coming, _)| coming == line) {
-            let (_, ready) = coming.swap_remove(at);
-            if ready > now {
-                self.l1[core].insert(line);
-                return (Source::L2, (ready - now).max(self.costs.l2_ps));
-            }
+        if let Some(ready) = self.coming[core].take(line)
+            && ready > now
+        {
+            self.l1[core].insert(line);
+            return (Source::L2, (ready - now).max(self.costs.l2_ps));
         }
         if self.l1[core].touch(line) {
             return (Source::L1, self.costs.l1_ps);
@@ -327,9 +386,7 @@ impl Memory {
         } else {
             self.reach_memory(socket, usize::from(state.home), now).1
         };
-        let coming = &mut self.coming[core];
-        coming.retain(|&(_, ready)| ready > now);
-        coming.push((line, now + latency));
+        self.coming[core].add(line, now, now + latency);
         if let Some(gone) = self.l2[core].insert(line) {
             self.evict(core, gone, now);
         }

@@ -90,45 +90,57 @@ impl Stats {
 /// Uses of lines by structure and source.
 type Uses = [[u64; Source::ALL.len()]; Structure::ALL.len()];
 
-/// Counts uses of lines, which happen millions of times a second.
-#[derive(Clone, Debug, Default)]
+/// Counts uses of lines, which happen millions of times a second: one count a use.
+#[derive(Clone, Debug)]
 pub struct LineCounts {
-    all: Uses,
-    under: Vec<(LockAt, Uses)>,
+    /// Locks by place; the first place is that of no lock.
+    places: Vec<Option<LockAt>>,
+    uses: Vec<Uses>,
+}
+
+impl Default for LineCounts {
+    fn default() -> LineCounts {
+        LineCounts { places: vec![None], uses: vec![Uses::default()] }
+    }
 }
 
 impl LineCounts {
+    /// Place of what is used under no lock.
+    pub const NO_LOCK: usize = 0;
+
     /// Place of a lock among the counts.
     pub fn place(&mut self, at: LockAt) -> usize {
-        self.under.iter().position(|(known, _)| *known == at).unwrap_or_else(|| {
-            self.under.push((at, Uses::default()));
-            self.under.len() - 1
+        self.places.iter().position(|known| *known == Some(at)).unwrap_or_else(|| {
+            self.places.push(Some(at));
+            self.uses.push(Uses::default());
+            self.uses.len() - 1
         })
     }
 
-    /// A line was used, under the lock of a place if any.
-    pub fn count(&mut self, structure: Structure, source: Source, place: Option<usize>) {
-        let (structure, source) = (structure as usize, source as usize);
-        self.all[structure][source] += 1;
-        if let Some(place) = place {
-            self.under[place].1[structure][source] += 1;
-        }
+    /// A line was used, under the innermost lock of a place.
+    #[inline]
+    pub fn count(&mut self, structure: Structure, source: Source, place: usize) {
+        self.uses[place][structure as usize][source as usize] += 1;
     }
 
     /// Begins again; places stay.
     pub fn reset(&mut self) {
-        self.all = Uses::default();
-        self.under.iter_mut().for_each(|(_, uses)| *uses = Uses::default());
+        self.uses.fill(Uses::default());
     }
 
     /// Puts the counts into `stats`.
     pub fn tell(&self, stats: &mut Stats) {
-        stats.lines = used(&self.all).collect();
-        let under = self.under.iter().flat_map(|(at, uses)| {
-            used(uses).map(move |((structure, source), count)| ((*at, structure, source), count))
-        });
-        stats.under = under.collect();
-        stats.events += self.all.iter().flatten().sum::<u64>();
+        stats.lines.clear();
+        stats.under.clear();
+        for (place, uses) in self.places.iter().zip(&self.uses) {
+            for ((structure, source), count) in used(uses) {
+                *stats.lines.entry((structure, source)).or_default() += count;
+                stats.events += count;
+                if let Some(at) = *place {
+                    stats.under.insert((at, structure, source), count);
+                }
+            }
+        }
     }
 }
 

@@ -42,7 +42,14 @@ struct Duel {
     lasts: u32,
 }
 
+/// Whether misses of a set count in a duel.
+#[inline]
+pub(crate) fn is_leader(set: usize) -> bool {
+    set % LEADERS <= 1
+}
+
 impl Duel {
+    #[inline]
     fn missed(&mut self, set: usize) {
         self.lead = match set % LEADERS {
             0 => (self.lead + 1).min(LEAD_MAX),
@@ -52,6 +59,7 @@ impl Duel {
     }
 
     /// Whether a new line of a set is put last.
+    #[inline]
     fn is_last(&mut self, set: usize) -> bool {
         let is_last = match set % LEADERS {
             0 => false,
@@ -110,9 +118,24 @@ impl Sets {
         (set as usize, name as u32)
     }
 
+    /// How many sets there are.
+    #[inline]
+    pub(crate) fn number(self) -> usize {
+        match self {
+            Sets::Bits(bits) => 1 << bits,
+            Sets::Number { sets, .. } => sets as usize,
+        }
+    }
+
+    /// Set and name of the line after one of which they are given.
+    #[inline]
+    fn after(self, (set, name): (usize, u32)) -> (usize, u32) {
+        if set + 1 < self.number() { (set + 1, name) } else { (0, name + 2) }
+    }
+
     /// The line of a set and name.
     #[inline]
-    fn join(self, set: usize, name: u32) -> u64 {
+    pub(crate) fn join(self, set: usize, name: u32) -> u64 {
         let (quotient, flag) = (u64::from(name - 1) >> 1, u64::from(name - 1) & 1);
         let number = match self {
             Sets::Bits(bits) => quotient << bits | set as u64,
@@ -120,18 +143,6 @@ impl Sets {
         };
         number | flag << 63
     }
-}
-
-/// What became of a line that was to enter a cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Entered {
-    /// It was there.
-    WasHere,
-    /// It is there now.
-    New {
-        /// The line that had to go.
-        gone: Option<u64>,
-    },
 }
 
 /// The tags of a cache.
@@ -146,16 +157,57 @@ pub struct Tags {
     duel: Option<Duel>,
 }
 
-/// Way of a name that is in a set once at the most.
+/// Moves the ways of a step one place back, behind `first`; returns the one that no longer fits.
+/// Whole steps are moved in registers: most sets are too short for a call to move memory.
 #[inline]
-fn find(set: &[u32], name: u32) -> Option<usize> {
-    let (steps, _) = set.as_chunks::<STEP>();
-    for (at, step) in steps.iter().enumerate() {
-        if step.iter().fold(false, |is_here, &other| is_here | (other == name)) {
-            return step.iter().position(|&other| other == name).map(|way| at * STEP + way);
+fn push(step: &mut [u32; STEP], first: u32) -> u32 {
+    let [a, b, c, last] = *step;
+    *step = [first, a, b, c];
+    last
+}
+
+/// The same with a step that `name` is in: ways behind it stay where they are.
+#[inline]
+fn push_up_to(step: &mut [u32; STEP], first: u32, name: u32) {
+    let [a, b, c, d] = *step;
+    let (is_a, is_b, is_c) = (a == name, b == name, c == name);
+    let after = [if is_a { b } else { a }, if is_a | is_b { c } else { b }];
+    *step = [first, after[0], after[1], if is_a | is_b | is_c { d } else { c }];
+}
+
+/// Whether a name is in a set. All ways are looked at, lane by lane: that is one comparison of
+/// vectors a step, and no branch that is hard to guess.
+#[inline]
+fn holds(set: &[u32], name: u32) -> bool {
+    let mut lanes = [0; STEP];
+    for step in set.as_chunks::<STEP>().0 {
+        for (lane, &other) in lanes.iter_mut().zip(step) {
+            *lane |= if other == name { u32::MAX } else { 0 };
         }
     }
-    None
+    lanes.iter().fold(0, |all, &lane| all | lane) != 0
+}
+
+/// Makes a name the first of a set that it is in.
+#[inline(never)]
+fn bring_up(set: &mut [u32], name: u32) {
+    let (steps, _) = set.as_chunks_mut::<STEP>();
+    let mut first = name;
+    for step in steps {
+        if holds(step, name) {
+            return push_up_to(step, first, name);
+        }
+        first = push(step, first);
+    }
+}
+
+/// Puts a name in front of all others of a set with so many ways: the one that had to go, or 0.
+#[inline]
+fn push_in(set: &mut [u32], ways: usize, name: u32) -> u32 {
+    let (steps, _) = set.as_chunks_mut::<STEP>();
+    let beyond = steps.iter_mut().fold(name, |first, step| push(step, first));
+    // Where the last step is longer than the set, the last way was moved to a place beyond it.
+    set.get_mut(ways).map_or(beyond, std::mem::take)
 }
 
 impl Tags {
@@ -173,6 +225,7 @@ impl Tags {
         Tags { duel: Some(Duel::default()), ..Tags::new(shape) }
     }
 
+    #[inline]
     fn set(&mut self, set: usize) -> &mut [u32] {
         &mut self.names[set * self.places..][..self.places]
     }
@@ -183,6 +236,7 @@ impl Tags {
     }
 
     /// True if the line is here; it is then the most recently used.
+    #[inline]
     pub fn touch(&mut self, line: u64) -> bool {
         let (set, name) = self.sets.split(line);
         self.touch_at(set, name)
@@ -214,24 +268,17 @@ impl Tags {
         std::hint::black_box(firsts.fold(0, |all, name| all ^ name));
     }
 
-    /// Brings the set of a line near on the host: it will be used soon.
-    #[inline]
-    pub(crate) fn bring(&self, line: u64) {
-        ahead::bring(&self.names[self.sets.split(line).0 * self.places]);
-    }
-
     #[inline]
     fn bring_up(&mut self, set: usize, name: u32) -> bool {
         let set = self.set(set);
         if set[0] == name {
             return true;
         }
-        let way = find(set, name);
-        if let Some(way) = way {
-            set.copy_within(..way, 1);
-            set[0] = name;
+        let is_here = holds(set, name);
+        if is_here {
+            bring_up(set, name);
         }
-        way.is_some()
+        is_here
     }
 
     /// True if the line is here; nothing changes.
@@ -244,7 +291,7 @@ impl Tags {
     /// The same by set and name.
     #[inline]
     pub(crate) fn has_at(&self, set: usize, name: u32) -> bool {
-        find(&self.names[set * self.places..][..self.places], name).is_some()
+        holds(&self.names[set * self.places..][..self.places], name)
     }
 
     /// Takes the line out, if it is here; true if it was.
@@ -252,7 +299,7 @@ impl Tags {
         let (set, name) = self.sets.split(line);
         let ways = self.ways;
         let set = self.set(set);
-        let way = find(set, name);
+        let way = set.iter().position(|&other| other == name);
         if let Some(way) = way {
             set.copy_within(way + 1..ways, way);
             set[ways - 1] = 0;
@@ -271,30 +318,55 @@ impl Tags {
         if is_here { None } else { self.put(set, name) }
     }
 
-    /// Touches a line, and puts it in if it is not here: what had to go then.
-    pub(crate) fn enter(&mut self, line: u64) -> Entered {
-        let (set, name) = self.sets.split(line);
-        match self.touch_at(set, name) {
-            true => Entered::WasHere,
-            false => Entered::New { gone: self.put(set, name) },
+    /// Brings the sets of consecutive lines near on the host: they will be used soon.
+    #[inline]
+    pub(crate) fn bring_all(&self, first: u64, lines: u64) {
+        let mut at = self.sets.split(first);
+        for _ in 0..lines {
+            ahead::bring(&self.names[at.0 * self.places]);
+            at = self.sets.after(at);
+        }
+    }
+
+    /// Touches consecutive lines in turn, and puts in those that are not here. Each of these is
+    /// told to `missed`, with the set and the name of what had to go for it, if anything (0 is nothing).
+    #[inline]
+    pub(crate) fn enter_all(
+        &mut self,
+        first: u64,
+        lines: u64,
+        mut missed: impl FnMut(u64, (usize, u32)),
+    ) {
+        let mut at = self.sets.split(first);
+        for line in first..first + lines {
+            let (set, name) = at;
+            if !self.touch_at(set, name) {
+                missed(line, (set, self.put_at(set, name)));
+            }
+            at = self.sets.after(at);
         }
     }
 
     /// Puts in a line, by set and name, of which the caller knows that it is not here; returns the
     /// line that had to go.
+    #[inline]
     pub(crate) fn put(&mut self, at: usize, name: u32) -> Option<u64> {
-        let is_last = self.duel.as_mut().is_some_and(|duel| duel.is_last(at));
-        let last = self.ways - 1;
-        let set = self.set(at);
-        let gone = set[last];
-        // Where there is room, the line goes in front of it.
-        if is_last && gone != 0 {
-            set[last] = name;
-        } else {
-            set.copy_within(..last, 1);
-            set[0] = name;
-        }
+        let gone = self.put_at(at, name);
         (gone != 0).then(|| self.sets.join(at, gone))
+    }
+
+    /// The same by name: 0 is nothing.
+    #[inline]
+    fn put_at(&mut self, at: usize, name: u32) -> u32 {
+        let is_last = self.duel.as_mut().is_some_and(|duel| duel.is_last(at));
+        let ways = self.ways;
+        let set = self.set(at);
+        // Where there is room, the line goes in front of it.
+        if is_last && set[ways - 1] != 0 {
+            std::mem::replace(&mut set[ways - 1], name)
+        } else {
+            push_in(set, ways, name)
+        }
     }
 }
 
@@ -328,23 +400,60 @@ mod tests {
         }
     }
 
+    /// What a set does, said as shortly as possible.
+    #[test]
+    fn sets_do_as_lists_do() {
+        for ways in [1, 3, 4, 5, 8, 11, 12, 16, 20] {
+            let mut tags = Tags::new(Shape { sets: 3, ways });
+            let mut lists = vec![Vec::<u64>::new(); 3];
+            let (mut word, mut hits) = (9u64, 0);
+            for step in 0..20_000 {
+                word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let line = (word >> 40) % (ways as u64 * 5);
+                let list = &mut lists[line as usize % 3];
+                let at = list.iter().position(|&other| other == line);
+                at.map(|at| list.remove(at));
+                hits += u32::from(at.is_some());
+                match (word >> 33) % 8 {
+                    0 => assert_eq!(tags.remove(line), at.is_some(), "{step}"),
+                    1 => {
+                        assert_eq!(tags.touch(line), at.is_some(), "{step}");
+                        list.splice(..0, at.map(|_| line));
+                    }
+                    _ => {
+                        list.insert(0, line);
+                        let gone = (list.len() > ways).then(|| list.pop()).flatten();
+                        assert_eq!(tags.insert(line), gone, "{step}");
+                    }
+                }
+                assert!(lists.iter().flatten().all(|&line| tags.has(line)), "{step}");
+            }
+            assert!((5_000..15_000).contains(&hits), "{hits}: both were seen");
+        }
+    }
+
     #[test]
     fn entering_is_touching_and_putting_in() {
         let shape = Shape { sets: 3, ways: 5 };
         let (mut long, mut short) = (Tags::new(shape), Tags::new(shape));
         let mut here = 0;
-        for line in (0..400).map(|at| at * at % 37 + if at % 3 == 0 { CONTENT } else { 0 }) {
-            let entered = short.enter(line);
-            let is_here = long.touch(line);
-            here += u32::from(is_here);
-            let gone = if is_here { None } else { long.insert(line) };
-            match entered {
-                Entered::WasHere => assert!(is_here),
-                Entered::New { gone: other } => assert_eq!((is_here, gone), (false, other)),
+        for first in (0..400).map(|at| at * at % 37 + if at % 3 == 0 { CONTENT } else { 0 }) {
+            let mut missed = Vec::new();
+            short.enter_all(first, 4, |line, gone| missed.push((line, gone)));
+            let mut others = Vec::new();
+            for line in first..first + 4 {
+                if long.touch(line) {
+                    here += 1;
+                    continue;
+                }
+                let gone = long.insert(line);
+                let (set, name) = gone.map_or((long.sets.split(line).0, 0), |g| long.sets.split(g));
+                others.push((line, (set, name)));
             }
+            assert_eq!(missed, others);
             assert_eq!(long.names, short.names);
         }
-        assert!((50..350).contains(&here), "{here}: both were seen");
+        assert!((200..1400).contains(&here), "{here}: both were seen");
     }
 
     #[test]

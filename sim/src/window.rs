@@ -47,6 +47,8 @@ pub struct Window {
     loads: Vec<Load>,
     /// The oldest instruction among them.
     oldest: u64,
+    /// When the last of all loads is done. Those that were forgotten are done by now.
+    latest: u64,
     /// When each waiting store becomes visible; ascending.
     stores: VecDeque<u64>,
     visible: u64,
@@ -57,8 +59,8 @@ impl Window {
     #[must_use]
     pub fn new(shape: Shape) -> Window {
         let (loads, stores) = (Vec::with_capacity(LOADS), VecDeque::new());
-        let (now, rest_fs, instructions, visible, oldest) = (0, 0, 0, 0, NOBODY);
-        Window { shape, now, rest_fs, instructions, loads, oldest, stores, visible }
+        let (now, rest_fs, instructions, visible, oldest, latest) = (0, 0, 0, 0, NOBODY, 0);
+        Window { shape, now, rest_fs, instructions, loads, oldest, latest, stores, visible }
     }
 
     /// Another thread works on the same core: of the reorder buffer and the store buffer each has a
@@ -81,18 +83,25 @@ impl Window {
     }
 
     /// Executes instructions; `slower` thousandths of the time they take alone (1000: no slower).
+    #[inline]
     pub fn execute(&mut self, instructions: u64, slower: u64) {
         self.instructions += instructions;
         let fs = instructions * self.shape.instruction_fs * slower / 1000 + self.rest_fs;
         self.now += fs / 1000;
         self.rest_fs = fs % 1000;
+        if self.oldest + self.shape.reorder < self.instructions {
+            self.wait_for_oldest();
+        }
+    }
+
+    /// The reorder buffer is full: waits for the loads that are too far behind.
+    #[inline(never)]
+    fn wait_for_oldest(&mut self) {
         let (reorder, instructions) = (self.shape.reorder, self.instructions);
         let full = |at: u64| at + reorder < instructions;
-        if full(self.oldest) {
-            let last = self.loads.iter().filter(|load| full(load.at)).map(|load| load.done);
-            self.now = self.now.max(last.max().unwrap_or(0));
-            self.keep(|load| !full(load.at));
-        }
+        let last = self.loads.iter().filter(|load| full(load.at)).map(|load| load.done);
+        self.now = self.now.max(last.max().unwrap_or(0));
+        self.keep(|load| !full(load.at));
     }
 
     /// Forgets loads.
@@ -102,18 +111,24 @@ impl Window {
     }
 
     /// Asks for a line that arrives after `latency`.
+    #[inline(never)]
     pub fn load(&mut self, latency: u64) {
         self.make_room();
         self.push(self.instructions, latency, true);
     }
 
     fn push(&mut self, at: u64, latency: u64, fills: bool) {
+        let done = self.now + latency;
         self.oldest = self.oldest.min(at);
-        self.loads.push(Load { at, done: self.now + latency, fills });
+        if at != NOBODY {
+            self.latest = self.latest.max(done);
+        }
+        self.loads.push(Load { at, done, fills });
     }
 
     /// Loads a value that is known after `latency`: its line was asked for before, or it is here
     /// and its address is not known yet.
+    #[inline(never)]
     pub fn wait_for(&mut self, latency: u64) {
         if self.loads.len() >= LOADS {
             let now = self.now;
@@ -145,15 +160,15 @@ impl Window {
         }
     }
 
-    /// When every value that was loaded is known.
+    /// When every value that was loaded is known: a time that may have passed.
     #[must_use]
     pub fn loaded(&self) -> u64 {
-        let asked = self.loads.iter().filter(|load| load.at != NOBODY);
-        asked.map(|load| load.done).max().unwrap_or(0)
+        self.latest
     }
 
     /// Writes to a line that can be written after `latency`. Others see a store after all that was
     /// stored before, and once all that was loaded before is known.
+    #[inline(never)]
     pub fn store(&mut self, latency: u64) {
         while self.stores.front().is_some_and(|&visible| visible <= self.now) {
             self.stores.pop_front();
@@ -168,6 +183,7 @@ impl Window {
     }
 
     /// Writes to a line that is here: only behind a store whose line is away does it wait.
+    #[inline]
     pub fn store_here(&mut self) {
         if self.visible > self.now {
             self.store(0);

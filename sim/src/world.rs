@@ -36,10 +36,16 @@ struct Cpu {
     window: Window,
     flow: Flow,
     guesses: Guesses,
-    /// Waits in a lock's queue or has ended: its sibling has the core to itself.
-    is_idle: bool,
+    /// Time of an instruction, in thousandths of the time alone: more while its sibling works.
+    slower: u64,
     /// The locks it holds, outermost first, and where their uses of lines are counted.
     held: Vec<(LockAt, usize)>,
+}
+
+impl Cpu {
+    fn execute(&mut self, instructions: u64) {
+        self.window.execute(instructions, self.slower);
+    }
 }
 
 /// A modelled machine at work.
@@ -76,7 +82,7 @@ impl World {
             window: Window::new(costs.window),
             flow: Flow::default(),
             guesses: Guesses::default(),
-            is_idle: true,
+            slower: 1000,
             held: Vec::new(),
         };
         let cpus: Vec<Cpu> = (0..costs.cpus()).map(cpu).collect();
@@ -143,14 +149,14 @@ impl World {
                 world.resumers.borrow_mut()[cpu] = resumer;
                 job();
             }));
-            let start = self.cpus.borrow()[cpu].window.now();
-            let shape = self.costs.window;
-            let state = &mut self.cpus.borrow_mut()[cpu];
-            if state.sibling.is_some_and(|sibling| sibling < at_work) {
-                state.window.share(shape);
+            {
+                let state = &mut self.cpus.borrow_mut()[cpu];
+                if state.sibling.is_some_and(|sibling| sibling < at_work) {
+                    state.window.share(self.costs.window);
+                }
             }
-            state.is_idle = false;
-            self.ready.borrow_mut().push(Reverse((start, cpu)));
+            self.set_idle(cpu, false);
+            self.ready.borrow_mut().push(Reverse((self.time_of(cpu), cpu)));
         }
         self.is_charging.set(true);
         let mut left = coroutines.len();
@@ -159,7 +165,7 @@ impl World {
             let Reverse((_, cpu)) = next.expect("some CPU can run: a lock is never lost");
             self.running.set(cpu);
             if coroutines[cpu].resume() {
-                self.cpus.borrow_mut()[cpu].is_idle = true;
+                self.set_idle(cpu, true);
                 left -= 1;
             }
         }
@@ -187,9 +193,9 @@ impl World {
     /// Waits, off the ready queue, until somebody calls [`World::wake`].
     pub fn park(&self) {
         let cpu = self.cpu();
-        self.cpus.borrow_mut()[cpu].is_idle = true;
+        self.set_idle(cpu, true);
         self.suspend();
-        self.cpus.borrow_mut()[cpu].is_idle = false;
+        self.set_idle(cpu, false);
     }
 
     /// Lets a parked CPU go on at a time.
@@ -209,26 +215,28 @@ impl World {
         self.is_charging.get()
     }
 
-    fn slower(&self, cpus: &[Cpu], cpu: usize) -> u64 {
-        let is_alone = cpus[cpu].sibling.is_none_or(|sibling| cpus[sibling].is_idle);
-        if is_alone { 1000 } else { self.costs.smt_slower }
+    /// A CPU waits in a lock's queue or has ended, or works again: its sibling has the core to
+    /// itself, or no longer. Told when it changes, because it is needed with every access.
+    fn set_idle(&self, cpu: usize, is_idle: bool) {
+        let cpus = &mut *self.cpus.borrow_mut();
+        if let Some(sibling) = cpus[cpu].sibling {
+            cpus[sibling].slower = if is_idle { 1000 } else { self.costs.smt_slower };
+        }
     }
 
     /// Executes instructions on the CPU that runs.
     pub fn execute(&self, instructions: u64) {
         if self.is_charging.get() {
-            let mut cpus = self.cpus.borrow_mut();
-            let slower = self.slower(&cpus, self.cpu());
-            cpus[self.cpu()].window.execute(instructions, slower);
+            self.cpus.borrow_mut()[self.cpu()].execute(instructions);
         }
     }
 
     /// Executes instructions and the stores among them, which hit the first level.
     pub fn work(&self, work: Work) {
-        self.execute(work.instructions);
         if self.is_charging.get() {
-            let window = &mut self.cpus.borrow_mut()[self.cpu()].window;
-            (0..work.stores).for_each(|_| window.store_here());
+            let cpu = &mut self.cpus.borrow_mut()[self.cpu()];
+            cpu.execute(work.instructions);
+            (0..work.stores).for_each(|_| cpu.window.store_here());
         }
     }
 
@@ -240,11 +248,8 @@ impl World {
         }
     }
 
-    fn reach(&self, cpu: usize, line: Line, how: Use, now: u64) -> (Source, u64) {
-        let (core, place) = {
-            let cpu = &self.cpus.borrow()[cpu];
-            (cpu.core, cpu.held.last().map(|&(_, place)| place))
-        };
+    fn reach(&self, cpu: &Cpu, line: Line, how: Use, now: u64) -> (Source, u64) {
+        let (core, place) = (cpu.core, cpu.held.last().map_or(LineCounts::NO_LOCK, |held| held.1));
         let mut found = self.memory.borrow_mut().access(core, line, how, now);
         let structure = self.layout.structure(line);
         if structure == Structure::Counters {
@@ -289,7 +294,8 @@ impl World {
     /// waited for as any other load's. Its instructions are among those counted.
     pub fn check_neighbour(&self, line: Line, page: usize) {
         if self.is_charging.get() {
-            self.touch(line, Use::Read, Some(page), None);
+            let cpu = &mut self.cpus.borrow_mut()[self.cpu()];
+            self.touch(cpu, line, Use::Read, Some(page), None);
         }
     }
 
@@ -304,17 +310,24 @@ impl World {
         if !self.is_charging.get() {
             return 0;
         }
-        self.execute(INSTRUCTIONS_PER_ACCESS);
-        self.touch(line, how, page, word)
+        let cpu = &mut self.cpus.borrow_mut()[self.cpu()];
+        cpu.execute(INSTRUCTIONS_PER_ACCESS);
+        self.touch(cpu, line, how, page, word)
     }
 
     /// Loads or stores, at no instruction's time. Returns when the value is known, or the store
     /// seen.
-    fn touch(&self, line: Line, how: Use, page: Option<usize>, word: Option<u64>) -> u64 {
-        let cpu = self.cpu();
-        let (source, latency) = self.reach(cpu, line, how, self.now());
-        let Cpu { window, flow, .. } = &mut self.cpus.borrow_mut()[cpu];
-        let now = window.now();
+    fn touch(
+        &self,
+        cpu: &mut Cpu,
+        line: Line,
+        how: Use,
+        page: Option<usize>,
+        word: Option<u64>,
+    ) -> u64 {
+        let now = cpu.window.now();
+        let (source, latency) = self.reach(cpu, line, how, now);
+        let Cpu { window, flow, .. } = cpu;
         let begins = page.map_or(now, |page| flow.known(page, now));
         match how {
             Use::Read => {
@@ -362,10 +375,10 @@ impl World {
         if !self.is_charging.get() {
             return;
         }
-        let cpu = self.cpu();
-        let (_, latency) = self.reach(cpu, line, Use::Read, self.now());
-        let Cpu { window, flow, .. } = &mut self.cpus.borrow_mut()[cpu];
-        let now = window.now();
+        let cpu = &mut self.cpus.borrow_mut()[self.cpu()];
+        let now = cpu.window.now();
+        let (_, latency) = self.reach(cpu, line, Use::Read, now);
+        let Cpu { window, flow, .. } = cpu;
         window.wait_until(flow.arrives(line, now).unwrap_or(0).max(now + latency));
     }
 
@@ -409,11 +422,11 @@ impl World {
     /// Brings a line near without waiting for it.
     pub fn prefetch(&self, line: Line) {
         if self.is_charging.get() {
-            self.execute(2);
-            let cpu = self.cpu();
-            let (source, latency) = self.reach(cpu, line, Use::Read, self.now());
+            let cpu = &mut self.cpus.borrow_mut()[self.cpu()];
+            cpu.execute(2);
+            let now = cpu.window.now();
+            let (source, latency) = self.reach(cpu, line, Use::Read, now);
             if source != Source::L1 {
-                let cpu = &mut self.cpus.borrow_mut()[cpu];
                 cpu.window.prefetch(latency);
                 let now = cpu.window.now();
                 cpu.flow.asked(line, now, now + latency, now);
@@ -427,16 +440,17 @@ impl World {
         if !self.is_charging.get() {
             return;
         }
-        self.execute(INSTRUCTIONS_PER_ACCESS);
         let me = self.cpu();
-        self.cpus.borrow_mut()[me].window.fence();
+        let cpu = &mut self.cpus.borrow_mut()[me];
+        cpu.execute(INSTRUCTIONS_PER_ACCESS);
+        cpu.window.fence();
         let (last, at) = self.memory.borrow_mut().last_locked(line);
         let other = last.filter(|&last| last != me);
         let is_siblings =
             other.is_some_and(|other| self.costs.core_of(other) == self.costs.core_of(me));
-        let now = self.now();
+        let now = cpu.window.now();
         let begins = if other.is_some() { now.max(at) } else { now };
-        let (source, latency) = self.reach(me, line, Use::Write, begins);
+        let (source, latency) = self.reach(cpu, line, Use::Write, begins);
         // Published transfers are measured with locked instructions: they are in the latency.
         let latency = match source {
             Source::L1 if is_siblings => self.costs.atomic_ps + self.costs.sibling_ps,
@@ -444,26 +458,25 @@ impl World {
             _ => latency,
         };
         self.memory.borrow_mut().note_locked(line, me, begins + latency);
-        self.cpus.borrow_mut()[me].window.wait_until(begins + latency);
+        cpu.window.wait_until(begins + latency);
     }
 
     /// A plain store that others wait for: returns when they can see it. The CPU goes on.
     pub fn publish(&self, line: Line) -> u64 {
-        let cpu = self.cpu();
-        let (_, latency) = self.reach(cpu, line, Use::Write, self.now());
-        let window = &mut self.cpus.borrow_mut()[cpu].window;
-        window.store(latency);
-        window.visible()
+        let cpu = &mut self.cpus.borrow_mut()[self.cpu()];
+        let (_, latency) = self.reach(cpu, line, Use::Write, cpu.window.now());
+        cpu.window.store(latency);
+        cpu.window.visible()
     }
 
     /// The same where other CPUs have asked for the line: once they have had it.
     pub(crate) fn publish_in_turn(&self, line: Line) -> u64 {
         let served = self.memory.borrow_mut().last_locked(line).1;
-        let begins = self.now().max(served);
-        let (_, latency) = self.reach(self.cpu(), line, Use::Write, begins);
-        let window = &mut self.cpus.borrow_mut()[self.cpu()].window;
-        window.store(begins - window.now() + latency);
-        window.visible()
+        let cpu = &mut self.cpus.borrow_mut()[self.cpu()];
+        let begins = cpu.window.now().max(served);
+        let (_, latency) = self.reach(cpu, line, Use::Write, begins);
+        cpu.window.store(begins - cpu.window.now() + latency);
+        cpu.window.visible()
     }
 
     /// Somebody is served a line up to a time: whoever asks for it comes after.
@@ -473,7 +486,7 @@ impl World {
 
     /// What another CPU pays to see a line at a time, and to write it too.
     pub fn seen_by(&self, cpu: usize, line: Line, how: Use, time: u64) -> u64 {
-        self.reach(cpu, line, how, time).1
+        self.reach(&self.cpus.borrow()[cpu], line, how, time).1
     }
 
     /// When everything this CPU wrote is visible.
