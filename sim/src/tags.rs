@@ -329,7 +329,7 @@ impl Tags {
     }
 
     /// Touches consecutive lines in turn, and puts in those that are not here. Each of these is
-    /// told to `missed`, with the set and the name of what had to go for it, if anything (0 is nothing).
+    /// told to `missed`, with the set and the name of what had to go for it: 0 if nothing had to.
     #[inline]
     pub(crate) fn enter_all(
         &mut self,
