@@ -23,6 +23,8 @@ pub enum DrainCause {
 pub enum Event {
     /// A block came from a per-CPU list.
     PcpHit { zone: ZoneId, cpu: CpuId, order: u8 },
+    /// A block went to a per-CPU list.
+    PcpPut { zone: ZoneId, cpu: CpuId, order: u8 },
     /// The pcp lock was held by somebody else; the zone was used instead.
     PcpBusy { zone: ZoneId, cpu: CpuId },
     /// A block left the free lists under the zone lock.

@@ -79,6 +79,7 @@ impl<P: Platform> Allocator<P> {
         list: u8,
     ) -> Option<Rest> {
         self.pcp_put(cache, page, order, t, list);
+        self.platform.note(Event::PcpPut { zone: cache.zone, cpu: cache.cpu, order });
         let before = self.pcp_size(cache);
         let mut size = before;
         let verdict = size.on_free(&self.policy, order, self.pressure(cache.zone));

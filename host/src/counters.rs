@@ -139,6 +139,8 @@ fn additions(event: &Event) -> [(Slot, u64); 2] {
             let pages = u64::from(got_blocks) << order;
             [(Slot::refills, 1), (Slot::refill_pages, pages)]
         }
+        // As many as frees that were not direct: not worth an addition.
+        Event::PcpPut { .. } => [(Slot::pcp_hits, 0); 2],
         // Its pages are counted by the drain that it belongs to.
         Event::DrainBlock { .. } => [(Slot::drains, 0); 2],
         Event::Drain { pages, .. } => [(Slot::drains, 1), (Slot::drain_pages, u64::from(pages))],

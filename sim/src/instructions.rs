@@ -1,10 +1,12 @@
-//! Instructions that a kernel spends on a page under the zone lock.
+//! Instructions that a kernel spends on a page: under the zone lock, and where a per-CPU list has
+//! it or takes it.
 //!
 //! Counted, not estimated: kernels of Debian under emulation, every instruction between taking and
 //! leaving the lock, page_fault1 on one CPU with free memory whole, halved and in single pages;
 //! least squares over holds, by pages, splits and merges (R² 0.998 and better where sizes of holds
-//! vary). Loads and stores are two in five of them. How they were counted is in
-//! docs/METHODOLOGY.md.
+//! vary). Beside the lock: every instruction from entry to exit of an allocation, or of a page
+//! given back, where the zone lock is not taken. Loads and stores are two in five of them. How they
+//! were counted is in docs/METHODOLOGY.md.
 //!
 //! Our body looks at fewer words than the kernel does; each of its accesses stands for
 //! [`INSTRUCTIONS_PER_ACCESS`]. What is missing to the count is executed where an event tells of a
@@ -42,16 +44,30 @@ const fn work(instructions: u64, stores: u64) -> Work {
 /// Instructions by what is done.
 #[derive(Clone, Copy, Debug)]
 struct Counts {
+    hit: Work,
+    put: Work,
     take: Work,
     split: Work,
     give: Work,
     merge: Work,
 }
 
-/// Accesses of our body, counted in the same way: a page taken with and without a split, given
-/// back with and without a merge; each comes with its instructions.
-const OURS: Counts =
-    Counts { take: ours(20, 10), split: ours(9, 6), give: ours(20, 10), merge: ours(11, 5) };
+/// Accesses of our body, counted in the same way: a page had from a per-CPU list and put on one;
+/// taken with and without a split, given back with and without a merge; each comes with its
+/// instructions.
+const OURS: Counts = Counts {
+    hit: ours(22, 6),
+    put: ours(22, 7),
+    take: ours(20, 10),
+    split: ours(9, 6),
+    give: ours(20, 10),
+    merge: ours(11, 5),
+};
+
+/// Beside the lock stores were not counted on their own: one in seven, as under it.
+const fn beside(instructions: u64) -> Work {
+    work(instructions, instructions / 7)
+}
 
 const fn ours(accesses: u64, stores: u64) -> Work {
     work(accesses * INSTRUCTIONS_PER_ACCESS, stores)
@@ -60,20 +76,27 @@ const fn ours(accesses: u64, stores: u64) -> Work {
 impl Kernel {
     const fn counts(self) -> Counts {
         match self {
-            // Less a return thunk for each call (3, 1, 4 and 1), which came in July 2022.
+            // Less a return thunk for each call (3, 1, 4 and 1, and at that rate of those beside
+            // the lock), which came in July 2022.
             Kernel::V5_10 => Counts {
+                hit: beside(409 - 10),
+                put: beside(156 - 4),
                 take: work(117 - 3, 18),
                 split: work(73 - 1, 12),
                 give: work(178 - 4, 20),
                 merge: work(82 - 1, 10),
             },
             Kernel::V6_1 => Counts {
+                hit: beside(359),
+                put: beside(259),
                 take: work(134, 18),
                 split: work(69, 12),
                 give: work(224, 27),
                 merge: work(81, 10),
             },
             Kernel::V6_12 => Counts {
+                hit: beside(491),
+                put: beside(288),
                 take: work(166, 23),
                 split: work(71, 12),
                 give: work(255, 27),
@@ -87,6 +110,8 @@ impl Kernel {
     pub const fn beside(self, event: &Event) -> Work {
         let counts = self.counts();
         let (counted, ours) = match event {
+            Event::PcpHit { .. } => (counts.hit, OURS.hit),
+            Event::PcpPut { .. } => (counts.put, OURS.put),
             Event::ZoneTake { .. } => (counts.take, OURS.take),
             Event::Split { .. } => (counts.split, OURS.split),
             Event::DrainBlock { .. } => (counts.give, OURS.give),

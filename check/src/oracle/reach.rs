@@ -13,6 +13,7 @@ pub struct Reach(BTreeMap<&'static str, u64>);
 /// Every kind that a campaign must come by.
 pub const KINDS: &[&str] = &[
     "hit of a cache",
+    "put to a cache",
     "busy cache",
     "block taken",
     "refill",
@@ -65,6 +66,7 @@ impl Listener for Reach {
 fn kind(event: Event) -> &'static str {
     match event {
         Event::PcpHit { .. } => "hit of a cache",
+        Event::PcpPut { .. } => "put to a cache",
         Event::PcpBusy { .. } => "busy cache",
         Event::ZoneTake { .. } => "block taken",
         Event::Refill { asked_blocks, got_blocks, .. } if got_blocks < asked_blocks => {

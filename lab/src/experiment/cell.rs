@@ -183,7 +183,7 @@ impl Ready {
     /// # Errors
     /// See [`CellError`].
     pub fn of(cell: &Cell) -> Result<Ready, CellError> {
-        let machine = Arc::new(Machine::named(&cell.machine)?);
+        let machine = Machine::named(&cell.machine)?;
         let policy = NamedPolicy::parse(&cell.policy)?.policy;
         let cores = u64::from(machine.topology.sockets * machine.topology.cores_per_socket);
         if cores > CORES_MAX as u64 {
@@ -213,6 +213,7 @@ impl Ready {
             return Err(CellError::Refused { name, argument, message });
         }
         let identity = argument.map_or_else(String::new, |argument| argument.identity);
+        let machine = Arc::new(machine.with_at_work(cell.cpus));
         Ok(Ready { cell, given, identity, machine, policy })
     }
 

@@ -56,7 +56,8 @@ fn named(name: &str) -> Result<(), Finding> {
 fn is_measured(path: &str) -> bool {
     path.starts_with("latency.")
         || path.starts_with("bandwidth.")
-        || ["core.clock_mhz", "core.base_ipc", "core.smt_throughput"].contains(&path)
+        || ["core.clock_mhz", "core.turbo_mhz", "core.base_ipc", "core.smt_throughput"]
+            .contains(&path)
 }
 
 fn ranged(path: &str, figure: &Figure) -> Result<(), Finding> {
@@ -213,6 +214,8 @@ fn square(path: &str, rows: &[Vec<Decimal>], sockets: usize) -> Result<(), Findi
 fn core(spec: &Spec) -> Result<(), Finding> {
     let core = &spec.core;
     between("core.clock_mhz", &core.clock_mhz, 1, 100_000)?;
+    let turbo = core.turbo_mhz.as_ref();
+    turbo.map_or(Ok(()), |figure| between("core.turbo_mhz", figure, 1, 100_000))?;
     between("core.tsc_mhz", &core.tsc_mhz, 1, 100_000)?;
     between("core.base_ipc", &core.base_ipc, 0, 16)?;
     count("core.rob_instructions", &core.rob_instructions, 1, 1 << 16)?;

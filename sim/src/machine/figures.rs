@@ -14,6 +14,7 @@ macro_rules! rows {
             ("topology.sockets", $one(& $($mutable)? $spec.topology.sockets)),
             ("topology.cores_per_socket", $one(& $($mutable)? $spec.topology.cores_per_socket)),
             ("topology.threads_per_core", $one(& $($mutable)? $spec.topology.threads_per_core)),
+            ("core.turbo_mhz", $spec.core.turbo_mhz.$slice()),
             ("core.clock_mhz", $one(& $($mutable)? $spec.core.clock_mhz)),
             ("core.tsc_mhz", $one(& $($mutable)? $spec.core.tsc_mhz)),
             ("core.base_ipc", $one(& $($mutable)? $spec.core.base_ipc)),

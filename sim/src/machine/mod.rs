@@ -20,6 +20,10 @@ pub use topology::Topology;
 
 use figure::{Decimal, Figure};
 
+/// CPUs at work at the most for the turbo clock: the first step of the tables of all processors
+/// that are bundled is for one and two cores.
+const TURBO_CPUS: usize = 2;
+
 /// A modelled machine. What it says is consistent: `load` refuses what is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
@@ -31,6 +35,8 @@ pub struct Machine {
     pub topology: Topology,
     /// Clock, kHz: a cycle is 10^9 / this in picoseconds.
     pub clock_khz: u64,
+    /// Clock with one or two CPUs at work, kHz.
+    pub turbo_khz: u64,
     /// Nominal clock, kHz: what the time stamp counter counts.
     pub tsc_khz: u64,
     /// One core.
@@ -190,6 +196,13 @@ impl Machine {
             title: spec.title.clone(),
             topology,
             clock_khz: spec.core.clock_mhz.value.thousandths(),
+            turbo_khz: spec
+                .core
+                .turbo_mhz
+                .as_ref()
+                .unwrap_or(&spec.core.clock_mhz)
+                .value
+                .thousandths(),
             tsc_khz: spec.core.tsc_mhz.value.thousandths(),
             core,
             l1d: cache(&spec.cache.l1d.size_kib, &spec.cache.l1d.ways),
@@ -203,6 +216,22 @@ impl Machine {
             hops: flat(&spec.topology.socket_hops.value),
             published: spec.published.clone(),
         }
+    }
+
+    /// The machine as it is with so many CPUs at work: one or two run at the turbo clock. What a
+    /// core does by itself takes as many cycles as before; what is beyond it does not get faster.
+    #[must_use]
+    pub fn with_at_work(&self, cpus: usize) -> Machine {
+        let mut machine = self.clone();
+        if cpus <= TURBO_CPUS {
+            let latency = &mut machine.latency;
+            let own = |ps: u64| ps * self.clock_khz / self.turbo_khz;
+            latency.llc_ps = latency.llc_ps - latency.l2_ps + own(latency.l2_ps);
+            (latency.l1_ps, latency.l2_ps) = (own(latency.l1_ps), own(latency.l2_ps));
+            latency.locked_ps = own(latency.locked_ps);
+            machine.clock_khz = self.turbo_khz;
+        }
+        machine
     }
 
     /// CPUs of the machine.

@@ -59,6 +59,8 @@ pub struct TopologySpec {
 pub struct CoreSpec {
     /// Clock under load on all cores, MHz.
     pub clock_mhz: Figure,
+    /// Clock with one or two CPUs at work, MHz. Left out: the same.
+    pub turbo_mhz: Option<Figure>,
     /// Nominal clock, MHz: what the time stamp counter counts, and so "cycles" of benchmarks.
     pub tsc_mhz: Figure,
     /// Instructions a cycle where nothing misses the first-level cache.

@@ -6,16 +6,13 @@ use super::super::workload::{Adapter, Cpus, OwnFigure, Parameter, Unit};
 use super::unbuilt;
 use crate::cells::bulk::{Config, run as run_cell};
 
-/// Think time where nothing says more: 250 instructions at 2 a cycle and 2.8 GHz.
-const THINK_PS: u64 = 45_000;
-
 /// The adapter.
 pub const ADAPTER: Adapter = Adapter {
     name: "bulk",
     about: "bulk of linux-alloc-bench: cores of one node take many pages, then give them back",
     unit: "page",
     cpus: Cpus::CoresOfNode,
-    think_ps: THINK_PS,
+    think_ps: 0,
     argument: None,
     parameters: &[
         Parameter {

@@ -6,10 +6,6 @@ use super::super::workload::{Adapter, Cpus, OwnFigure, Parameter, Unit};
 use super::{pairs, unbuilt};
 use crate::cells::page_bench::{Config, Kind, run as run_cell};
 
-/// Think time where nothing says more: 300 instructions at 2 a cycle and 2.8 GHz, of the order of
-/// what the kernel does for a page beside the body of the allocator.
-const THINK_PS: u64 = 54_000;
-
 const WARM: Parameter = Parameter {
     name: "warm",
     about: "iterations of each CPU before measuring",
@@ -68,7 +64,7 @@ pub const ONE: Adapter = Adapter {
     about: "page_bench01: one CPU takes a page and gives it back, over and over",
     unit: "page",
     cpus: Cpus::One,
-    think_ps: THINK_PS,
+    think_ps: 0,
     argument: None,
     parameters: &[WARM, ROUNDS],
     figures: FIGURES,
