@@ -35,6 +35,8 @@ pub struct Config {
     pub unmapping: [u64; 2],
     /// Holds of zone locks by every CPU before measuring, and while measuring.
     pub holds: (u32, u32),
+    /// Pages touched by a CPU that end either, if its caches hold everything.
+    pub pages: u64,
     /// Seed of the starting points.
     pub seed: u64,
 }
@@ -186,6 +188,7 @@ pub fn run(machine: &Machine, policy: Policy, config: &Config) -> Result<Outcome
     let started = start(&stage, config);
     let tally = Rc::new(Tally::default());
     yard.control.arm(config.cpus, config.holds.0, config.holds.1);
+    yard.control.bound(config.pages);
     let mut jobs: Vec<Job> = Vec::new();
     for (cpu, (held, is_unmapping)) in started.into_iter().enumerate() {
         let (stage, think_ps, kind) = (stage.clone(), config.think_ps, Kind::of(cpu, config.cpus));
@@ -219,7 +222,7 @@ mod tests {
         let machine = Machine::named("skl-desktop").expect("a machine that comes along");
         let policy = preset::find(policy).expect("a preset");
         let (think_ps, unmapping, holds) = (1_000_000, [300, 300], (3, 24));
-        let config = Config { cpus: 4, think_ps, unmapping, holds, seed: 1 };
+        let config = Config { cpus: 4, think_ps, unmapping, holds, pages: u64::MAX, seed: 1 };
         run(&machine, policy, &config).expect("a machine")
     }
 

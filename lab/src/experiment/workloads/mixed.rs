@@ -5,6 +5,7 @@ use super::super::outcome::CellResult;
 use super::super::workload::{Adapter, Cpus, OwnFigure, Unit};
 use super::unbuilt;
 use crate::cells::mixed::{Config, run as run_cell};
+use crate::cells::page_fault1::PAGES;
 
 /// Think time where nothing says more: that of page_fault1.
 const THINK_PS: u64 = 1_000_000;
@@ -42,9 +43,11 @@ pub const ADAPTER: Adapter = Adapter {
 
 fn run(ready: &Ready) -> Result<CellResult, CellError> {
     let cell = &ready.cell;
-    let pass = |unmapping, holds| {
+    let pass = |unmapping, holds: (u32, u32)| {
         let (cpus, think_ps, seed) = (cell.cpus, cell.think_ps, cell.seed);
-        let config = Config { cpus, think_ps, unmapping, holds, seed };
+        // Far more than so many holds take, unless caches hold everything: a whole cycle.
+        let pages = (PAGES as u64).max(4 * u64::from(holds.1) * u64::from(ready.batch_pages()));
+        let config = Config { cpus, think_ps, unmapping, holds, pages, seed };
         let outcome = run_cell(ready.machine(), ready.policy(), &config);
         outcome.map_err(|error| unbuilt(ready, &error))
     };
