@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::panic::resume_unwind;
 use std::rc::Rc;
 
-use pageyard::policy::{LockLine, NumaStat, PcpLock, SpinLock};
+use pageyard::policy::{Collect, LockLine, NumaStat, PcpLock, SpinLock};
 use pageyard::{
     Allocator, Event, Geometry, GeometryError, NodeDesc, NodeId, Pfn, Policy, Request, Tuning,
     ZoneDesc, ZoneId, ZoneItem, ZoneKind,
@@ -257,6 +257,7 @@ fn era_of(policy: &Policy) -> Era {
         kernel: match (policy.pcp_lock, policy.has_hygiene()) {
             (_, true) => Kernel::V6_12,
             (PcpLock::Spin, _) => Kernel::V6_1,
+            _ if policy.collect == Collect::UnderLock => Kernel::V4_14,
             _ => Kernel::V5_10,
         },
     }
