@@ -74,8 +74,8 @@ const fn beside(instructions: u64) -> Work {
     work(instructions, instructions / 7)
 }
 
-/// Of what 5.10 does before the zone lock, what 4.17 began: a list of its own for the pages that were
-/// chosen. An estimate: what putting a page on a checked list takes.
+/// Of what 5.10 does before the zone lock, what 4.17 began: a list of its own for the pages that
+/// were chosen. An estimate: what putting a page on a checked list takes.
 const OWN_LIST: u64 = 20;
 
 const fn ours(accesses: u64, stores: u64) -> Work {
