@@ -321,10 +321,12 @@ impl Ready {
         )
     }
 
-    /// How long it takes, in no unit: for running the longest first.
+    /// How long it takes, in no unit: for running the longest first. Cells of page_fault1 on 192
+    /// CPUs took 9.5, 14.5 and 25 s with batches of 31, 63 and 119.
     #[must_use]
     pub fn cost(&self) -> usize {
-        if self.cell.quick { self.cell.cpus } else { self.cell.cpus * 2 }
+        let quick = self.cell.cpus * (30 + self.batch_pages() as usize);
+        if self.cell.quick { quick } else { quick * 2 }
     }
 
     /// Pages of a batch, for how many holds a cycle takes: as set, or as computed of a large zone

@@ -44,8 +44,9 @@ pub struct Progress {
 type Answer = (usize, Result<CellResult, CellError>);
 
 struct Job {
-    /// The longest first; among equals the one asked for first.
-    rank: (usize, std::cmp::Reverse<usize>),
+    /// Those that others wait for before any other, then the longest; among equals the one asked
+    /// for first.
+    rank: (bool, usize, std::cmp::Reverse<usize>),
     at: usize,
     ready: Ready,
     reply: Sender<Answer>,
@@ -137,11 +138,24 @@ impl<'a> Pool<'a> {
     /// # Errors
     /// The user ended the run, or a cell has no result: the first of these, in their order.
     pub fn run(&self, cells: &[Ready]) -> Result<Vec<CellResult>, Stop> {
+        self.ask(cells, false)
+    }
+
+    /// The same of cells on which it depends what is asked next: they go before all others, so that
+    /// no worker waits for the last of a search when nothing else is left.
+    ///
+    /// # Errors
+    /// As [`Pool::run`].
+    pub fn run_ahead(&self, cells: &[Ready]) -> Result<Vec<CellResult>, Stop> {
+        self.ask(cells, true)
+    }
+
+    fn ask(&self, cells: &[Ready], ahead: bool) -> Result<Vec<CellResult>, Stop> {
         let (reply, answers) = channel();
         let progress = {
             let mut state = self.state();
             for (at, ready) in cells.iter().enumerate() {
-                let rank = (ready.cost(), std::cmp::Reverse(state.progress.asked));
+                let rank = (ahead, ready.cost(), std::cmp::Reverse(state.progress.asked));
                 state.jobs.push(Job { rank, at, ready: ready.clone(), reply: reply.clone() });
                 state.progress.asked += 1;
             }
