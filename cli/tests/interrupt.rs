@@ -15,7 +15,7 @@ fn experiment(folder: &Path) -> String {
                 policy = \"linux-4.14\"\nexpect = \"\"\n\n[[group]]\nmachine = \"skl-desktop\"\n";
     let variant = |row| {
         // Parameters that differ make cells that differ.
-        let rounds = 2_000 + row;
+        let rounds = 10_000 + row;
         format!("\n[[variant]]\nname = \"{row}\"\ncpus = 4\nparams = {{ rounds = {rounds} }}\n")
     };
     let variants: String = (1..=12).map(variant).collect();

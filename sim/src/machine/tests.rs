@@ -114,6 +114,22 @@ fn the_machines_are_those_of_the_published_tables() {
 }
 
 #[test]
+fn one_or_two_cpus_at_work_run_at_the_turbo_clock() {
+    let machine = Machine::named("bdw-2s").unwrap();
+    assert_eq!(machine.with_at_work(3), machine);
+    let few = machine.with_at_work(2);
+    assert_eq!((machine.clock_khz, few.clock_khz), (2_800_000, 3_600_000));
+    // As many cycles for what a core does by itself; the way beyond it takes as long.
+    let cycles = |machine: &Machine, ps: u64| ps * machine.clock_khz / 1_000_000_000;
+    let (slow, fast) = (&machine.latency, &few.latency);
+    assert_eq!(cycles(&machine, slow.l2_ps), cycles(&few, fast.l2_ps));
+    assert_eq!(slow.llc_ps - slow.l2_ps, fast.llc_ps - fast.l2_ps);
+    assert_eq!(slow.dram_local_ps, fast.dram_local_ps);
+    let without = Machine::named("icx-5320").unwrap();
+    assert_eq!(without.with_at_work(1), without, "no turbo clock: the same");
+}
+
+#[test]
 fn figures_become_whole_numbers_of_the_units_of_the_model() {
     let machine = Machine::named("icx-2s").unwrap();
     assert_eq!((machine.clock_khz, machine.tsc_khz), (3_200_000, 2_600_000));
