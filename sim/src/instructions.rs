@@ -19,11 +19,12 @@ use crate::world::INSTRUCTIONS_PER_ACCESS;
 /// Whose counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
-    /// 5.10's, where pages that are given back are chosen under the zone lock: up to 4.16.
+    /// 5.10's, where pages that are given back are chosen under the zone lock: up to 4.16, and
+    /// again in 5.18 and 5.19 (8b10b465d0e1).
     V4_14,
-    /// 5.10, which chooses them before, for 4.17 to 5.15.
+    /// 5.10, which chooses them before, for 4.17 to 5.17.
     V5_10,
-    /// 6.1, for 5.16 to 6.8.
+    /// 6.1, for 6.0 to 6.8.
     V6_1,
     /// 6.12, for 6.9 and later.
     V6_12,

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use pageyard::platform::{Field, Ordering, Owned, Shared, TableId, TableSpec};
 
-use crate::memory::Use;
+use crate::memory::{Line, Use};
 use crate::platform::ahead;
 use crate::world::World;
 
@@ -74,7 +74,12 @@ impl<W: Copy + Default + PartialEq + Into<u64>> SimTable<W> {
         if !self.world.is_charging() {
             return 0;
         }
-        let line = self.world.layout.line(self.id, record, field);
+        self.use_line(self.world.layout.line(self.id, record, field), record, field, how)
+    }
+
+    /// The same where the word's line is known.
+    #[inline]
+    fn use_line(&self, line: Line, record: usize, field: Field, how: Use) -> u64 {
         match self.id {
             TableId::Pages | TableId::PageStates => {
                 let is_link = self.id == TableId::Pages && field.0 < LINK_FIELDS;
@@ -157,8 +162,12 @@ impl Owned for SimTable<u32> {
     }
 
     fn relink(&self, record: usize, field: Field, value: u32) {
-        self.world.check_neighbour(self.world.layout.line(self.id, record, field), record);
-        self.write(record, field, value);
+        if self.world.is_charging() {
+            let line = self.world.layout.line(self.id, record, field);
+            self.world.check_neighbour(line, record);
+            self.use_line(line, record, field, Use::Write);
+        }
+        self.words.set(record, field, value);
     }
 }
 

@@ -293,10 +293,8 @@ impl World {
     /// (`CONFIG_DEBUG_LIST`, set in the kernels whose instructions were counted): its line is
     /// waited for as any other load's. Its instructions are among those counted.
     pub fn check_neighbour(&self, line: Line, page: usize) {
-        if self.is_charging.get() {
-            let cpu = &mut self.cpus.borrow_mut()[self.cpu()];
-            self.touch(cpu, line, Use::Read, Some(page), None);
-        }
+        let cpu = &mut self.cpus.borrow_mut()[self.cpu()];
+        self.touch(cpu, line, Use::Read, Some(page), None);
     }
 
     /// The CPU that runs loaded a pointer to a page, which it knows at a time.
