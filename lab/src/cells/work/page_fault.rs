@@ -3,7 +3,7 @@
 //!
 //! A fault takes a page, fills it and lets it wait for the LRU list; unmapping takes the pages off
 //! their page table, thousands at a time (`mmu_gather`), before it takes them off the list and
-//! frees them.
+//! frees them, batch by batch.
 
 use std::vec::IntoIter;
 
@@ -18,6 +18,11 @@ pub const BATCH: usize = 510;
 /// Pages of one group of an unmap: so many batches, no more than 10,000 pages in all
 /// (`MAX_GATHER_BATCH_COUNT`), and eight pages in the gather itself.
 pub const GATHER: usize = 10_000 / BATCH * BATCH + 8;
+
+/// Instructions for a page that is asked whether it is in the swap cache, beside the load of its
+/// flags: all pages of a batch are, one after another, before the first is taken off the list
+/// (`free_pages_and_swap_cache`, mm/swap_state.c). Their records are near when the lock is taken.
+const SWAP_CACHE_INSTRUCTIONS: u64 = 10;
 
 /// How many pages ahead [`Stage::soon`] is told of what comes.
 const SOON: usize = 8;
@@ -65,6 +70,10 @@ fn unmap<S: Stage>(stage: &S, watch: &impl Watch, pages: &mut IntoIter<S::Page>,
     while left > 0 {
         let batch = left.min(BATCH);
         let from = stage.now_ps();
+        for page in &pages.as_slice()[..batch] {
+            stage.execute(SWAP_CACHE_INSTRUCTIONS);
+            stage.record(page, Record::Read);
+        }
         for pages in pages.as_slice()[..batch].chunks(RELEASE_BATCH) {
             stage.unlist(pages);
         }
