@@ -10,18 +10,25 @@ use super::dice::Dice;
 use super::homes;
 use super::lru::{Lru, PAGEVEC};
 use super::page_fault1::PAGES;
+use super::points;
 use super::steady::{Floor, Mould, Tile};
 use super::yard::Yard;
 
-/// Pages that a process holds, in the order in which it faulted them in, and whether it unmaps.
-pub type Process = (Vec<Pfn>, bool);
+/// A process as it begins.
+#[derive(Clone, Debug, Default)]
+pub struct Begins {
+    /// Pages that it holds, in the order in which it faulted them in.
+    pub held: Vec<Pfn>,
+    /// Pages of the group that it is unmapping; 0 if it maps.
+    pub group: usize,
+}
 
 /// A machine with processes on it.
 pub struct Begun {
     /// The machine.
     pub yard: Yard,
     /// One a CPU.
-    pub processes: Vec<Process>,
+    pub processes: Vec<Begins>,
     /// Memory is too small for a steady state: all begin with nothing.
     pub from_nothing: bool,
 }
@@ -40,22 +47,22 @@ pub fn steady(
     dice: &mut Dice,
 ) -> Result<Begun, GeometryError> {
     let sockets = machine.topology.sockets as usize;
-    let mut point = || {
-        let is_unmapping = dice.below(1000) < unmapping;
-        (dice.below(PAGES as u64) as usize, is_unmapping)
-    };
-    let points: Vec<(usize, bool)> = (0..cpus).map(|_| point()).collect();
     let homes = &homes::of(machine)?;
     let home_of = |cpu: usize| usize::from(homes[node_of(machine, cpu)].0);
     let on = |node: usize| (0..cpus).filter(move |&cpu| home_of(cpu) == node);
     let mut floors = Vec::new();
+    let mut processes: Vec<Begins> = vec![Begins::default(); cpus];
     for node in 0..sockets {
-        let wanted: Vec<usize> = on(node).map(|cpu| points[cpu].0).collect();
+        let points = points::of_node(on(node).count(), PAGES, unmapping, dice);
+        for (cpu, point) in on(node).zip(&points) {
+            processes[cpu].group = point.group;
+        }
+        let wanted: Vec<usize> = points.iter().map(|point| point.pages).collect();
         let mould = Mould {
             cpus: wanted.len(),
             managed_pages: machine.node_memory_bytes[node] / 4096,
             pages: PAGES,
-            unmapping: unmapping.next_multiple_of(100).clamp(100, 900),
+            unmapping: ((unmapping + 50) / 100 * 100).clamp(100, 900),
         };
         let tile =
             if wanted.is_empty() { Arc::from([Tile::default()]) } else { Tile::of(policy, mould)? };
@@ -71,11 +78,10 @@ pub fn steady(
     if some.clone().any(|bytes| bytes / 4096 < reach) {
         // Too little for a steady state: processes begin with nothing, in empty memory.
         let yard = Yard::new(machine, policy, reach)?;
-        let processes = vec![Process::default(); cpus];
+        let processes = vec![Begins::default(); cpus];
         return Ok(Begun { yard, processes, from_nothing: true });
     }
     let yard = Yard::bare(machine, policy, reach)?;
-    let mut processes: Vec<Process> = vec![Process::default(); cpus];
     for (node, floor) in floors.into_iter().enumerate().filter(|(at, _)| yard.span(*at) > 0) {
         let at = |page: u64| Pfn(yard.first(node).0 + page);
         for (order, page) in floor.free() {
@@ -86,9 +92,8 @@ pub fn steady(
             yard.world.set_up_as(cpu);
             for pfn in pages.iter().map(|&page| at(page)) {
                 yard.allocator.seed_allocated(pfn, 0, MigrateType::Movable);
-                processes[cpu].0.push(pfn);
+                processes[cpu].held.push(pfn);
             }
-            processes[cpu].1 = points[cpu].1;
         }
     }
     Ok(Begun { yard, processes, from_nothing: false })
@@ -101,19 +106,19 @@ fn node_of(machine: &Machine, cpu: usize) -> usize {
 }
 
 /// Puts the pages of all processes on the LRU lists, in turns of chance, as many as wait together.
-pub fn list(yard: &Yard, lrus: &[Lru], processes: &[Process], dice: &mut Dice) {
+pub fn list(yard: &Yard, lrus: &[Lru], processes: &[Begins], dice: &mut Dice) {
     let mut at = vec![0; processes.len()];
     let mut order: Vec<usize> = (0..processes.len()).collect();
     while !order.is_empty() {
         dice.shuffle(&mut order);
         for &cpu in &order {
-            let pages = &processes[cpu].0;
+            let pages = &processes[cpu].held;
             let end = pages.len().min(at[cpu] + PAGEVEC);
             let records: Vec<usize> =
                 pages[at[cpu]..end].iter().map(|&pfn| yard.record(pfn)).collect();
             lrus[usize::from(yard.cpu_nodes[cpu].0)].add(&records);
             at[cpu] = end;
         }
-        order.retain(|&cpu| at[cpu] < processes[cpu].0.len());
+        order.retain(|&cpu| at[cpu] < processes[cpu].held.len());
     }
 }

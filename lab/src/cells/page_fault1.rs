@@ -2,7 +2,7 @@
 //!
 //! A fault takes a page, clears it and lets it wait for the LRU list; unmapping takes the pages off
 //! their page table, thousands at a time (`mmu_gather`), before it takes them off the list and
-//! frees them. Processes begin at random points of that cycle, in memory as it is after minutes.
+//! frees them. Processes begin all over that cycle (`points.rs`), in memory as it is after minutes.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use super::lru::Lru;
 use super::modelled::{Held, Modelled};
 use super::work::Watch;
 use super::work::area::{Area, MAP};
-use super::work::page_fault::{GATHER, Process};
+use super::work::page_fault::Process;
 use super::yard::{Measured, Yard};
 
 /// Pages of a process: 128 MiB (will-it-scale, tests/page_fault1.c).
@@ -156,15 +156,14 @@ pub fn run_touching(
     }
     let stage = Modelled { yard: Rc::clone(&yard), lrus };
     let mut jobs: Vec<Job> = Vec::new();
-    for ((pages, is_unmapping), file) in processes.into_iter().zip(files) {
+    for (process, file) in processes.into_iter().zip(files) {
         let (stage, think_ps) = (stage.clone(), config.think_ps);
         let meter = Meter { yard: Rc::clone(&yard), clock: Rc::clone(&clock) };
-        let first_group = if is_unmapping { dice.below(GATHER as u64) as usize + 1 } else { 0 };
-        let pages: Vec<Held> = pages.into_iter().map(|pfn| Held { pfn, order: 0 }).collect();
+        let held = process.held.into_iter().map(|pfn| Held { pfn, order: 0 }).collect();
         jobs.push(Box::new(move || {
             let (stage, file) = (&stage, &file);
-            let area = Area { stage, file, size: PAGES, think_ps, held: pages, waiting: 0 };
-            Process { area, first_group }.run(&meter, is_unmapping);
+            let area = Area { stage, file, size: PAGES, think_ps, held, waiting: 0 };
+            Process { area, first_group: process.group }.run(&meter, process.group > 0);
         }));
     }
     yard.world.run(jobs);

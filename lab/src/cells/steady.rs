@@ -182,8 +182,8 @@ impl Ager {
 
     /// Each process has a turn.
     fn round(&mut self) {
-        let faster = (1000 - self.unmapping.min(999)) / self.unmapping.max(1);
-        let (map, unmap) = (PAGEVEC, PAGEVEC * (faster.max(1) as usize));
+        let (unmapping, mapping) = (self.unmapping.max(1), 1000 - self.unmapping.min(999));
+        let (map, unmap) = (PAGEVEC, (PAGEVEC * mapping as usize / unmapping as usize).max(1));
         let mut order: Vec<usize> = (0..self.processes.len()).collect();
         self.dice.borrow_mut().shuffle(&mut order);
         for cpu in order {
