@@ -235,12 +235,12 @@ fn what_is_farther_cannot_be_faster() {
 #[test]
 fn load_rises_up_to_the_peak_and_latency_with_it() {
     let path = "bandwidth.dram_loaded[1]";
-    let second = "gb_per_s = 10, ns = { value = 84";
-    let less = "gb_per_s = 4, ns = { value = 84";
-    refused("skl-2s", second, less, &format!("{path}.gb_per_s"), "not above 5");
+    let second = "gb_per_s = 6.7, ns = { value = 84";
+    let less = "gb_per_s = 3, ns = { value = 84";
+    refused("skl-2s", second, less, &format!("{path}.gb_per_s"), "not above 3.3");
     let beyond = "gb_per_s = 200, ns = { value = 84";
-    refused("skl-2s", second, beyond, &format!("{path}.gb_per_s"), "the peak of 110.8");
-    let faster = "gb_per_s = 10, ns = { value = 83";
+    refused("skl-2s", second, beyond, &format!("{path}.gb_per_s"), "the peak of 73.9");
+    let faster = "gb_per_s = 6.7, ns = { value = 83";
     refused("skl-2s", second, faster, &format!("{path}.ns.value"), "83 is faster than");
 }
 
@@ -269,8 +269,8 @@ fn the_form_is_checked_down_to_the_field() {
     );
     let odd = "ways = { value = 13, source = \"wikichip\" }";
     refused("skl-2s", llc, odd, &format!("{path}.ways.value"), "39424 KiB do not divide");
-    let load = "gb_per_s = 20, ns";
-    let text = "gb_per_s = \"20\", ns";
+    let load = "gb_per_s = 13.3, ns";
+    let text = "gb_per_s = \"13.3\", ns";
     refused("skl-2s", load, text, "bandwidth.dram_loaded[2].gb_per_s", "expected a number");
     let remote = "value = 131, low = 130.6";
     let path = "latency.dram_remote_ns[0].lwo";
