@@ -10,16 +10,18 @@ use crate::cells::page_fault1::{Config, Touch, run_touching};
 
 /// Think time where nothing says more: in the order of a fault's page tables and exceptions.
 const THINK_PS: u64 = 1_000_000;
-/// Time that a page takes beside its think time and how much of it goes to unmapping, picoseconds,
-/// as the first pass of a cell supposes: about what comes out on servers whose locks are full. With
-/// `--quick` it is the only pass.
-const PAGE_FIRST: [u64; 2] = [6_500_000, 2_500_000];
+/// Time of a page where locks are full, picoseconds: about what comes out on servers, whose nodes
+/// have 44 to 56 CPUs.
+const PAGE_FULL_PS: u64 = 11_000_000;
+/// What mapping and unmapping a page take beside think time where nobody waits, picoseconds.
+const PAGE_OWN_PS: [u64; 2] = [1_200_000, 500_000];
 /// Holds of zone locks a CPU in the first pass: to warm up, to measure.
 const HOLDS_FIRST: (u32, u32) = (5, 10);
 /// The same in the second pass, on several CPUs.
 const HOLDS: (u32, u32) = (10, 30);
-/// The same for `--quick`.
-const HOLDS_QUICK: (u32, u32) = (5, 12);
+/// Pages of these for `--quick`: to warm up, to measure; and the fewest holds, of a large batch.
+const PAGES_QUICK: (u32, u32) = (155, 372);
+const HOLDS_QUICK_LEAST: (u32, u32) = (4, 6);
 /// Faults of each CPU that are enough at the least if caches are so large that zone locks are
 /// hardly met: a quarter of a process's cycle.
 const FAULTS_LEAST: u64 = 8192;
@@ -62,10 +64,21 @@ pub const OF_FILE: Adapter = Adapter {
     ..ADAPTER
 };
 
-/// Thousandths of processes that unmap, supposed before anything was measured.
+/// Thousandths of processes that unmap, supposed before anything was measured: with `--quick`
+/// nothing is measured before. What a page takes longer than its work, it waits for locks, half of
+/// it mapping and half unmapping.
 fn unmapping_first(think_ps: u64) -> u64 {
-    let [page, unmap] = PAGE_FIRST;
-    unmap * 1000 / (page + think_ps)
+    let [map, unmap] = PAGE_OWN_PS;
+    let work = think_ps + map + unmap;
+    let page = PAGE_FULL_PS.max(work);
+    (unmap + (page - work) / 2) * 1000 / page
+}
+
+/// Holds of a quick cell.
+fn holds_quick(batch: u32) -> (u32, u32) {
+    let (warm, measure) = HOLDS_QUICK_LEAST;
+    let holds = |pages: u32, least| (pages / batch.max(1)).clamp(least, 2 * least);
+    (holds(PAGES_QUICK.0, warm), holds(PAGES_QUICK.1, measure))
 }
 
 fn run(ready: &Ready, touch: Touch) -> Result<CellResult, CellError> {
@@ -79,7 +92,7 @@ fn run(ready: &Ready, touch: Touch) -> Result<CellResult, CellError> {
         let outcome = run_touching(ready.machine(), ready.policy(), &config, touch);
         outcome.map_err(|error| unbuilt(ready, &error))
     };
-    let holds = if cell.quick { HOLDS_QUICK } else { HOLDS };
+    let holds = if cell.quick { holds_quick(ready.batch_pages()) } else { HOLDS };
     if ready.parameter("in-step") == 1 && cell.cpus > 1 {
         return Ok(in_step::cycle(&pass(0, holds)?, &pass(1000, holds)?));
     }
