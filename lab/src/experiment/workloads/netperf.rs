@@ -13,29 +13,24 @@ const THINK_PS: u64 = 1_680_000;
 /// (report on 4890b686f4 of 2022), of which copies and allocator take about 3.
 const SCTP_THINK_PS: u64 = 6_000_000;
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "warm",
-        about: "messages of each pair before measuring",
-        default: 2000,
-        quick: 1000,
-        range: 1..=10_000_000,
-    },
-    Parameter {
-        name: "messages",
-        about: "messages of each pair that are measured",
-        default: 2000,
-        quick: 1000,
-        range: 1..=10_000_000,
-    },
-    Parameter {
-        name: "holes",
-        about: "free blocks of order 3 of each node whose neighbours are taken",
-        default: 0,
-        quick: 0,
-        range: 0..=4096,
-    },
-];
+const fn messages(name: &'static str, about: &'static str, quick: u64) -> Parameter {
+    Parameter { name, about, default: 2000, quick, range: 1..=10_000_000 }
+}
+
+/// Parameters of a test that sends so many messages with `--quick`, to warm up and to be measured.
+const fn parameters(quick: u64) -> [Parameter; 3] {
+    [
+        messages("warm", "messages of each pair before measuring", quick),
+        messages("messages", "messages of each pair that are measured", quick),
+        Parameter {
+            name: "holes",
+            about: "free blocks of order 3 of each node whose neighbours are taken",
+            default: 0,
+            quick: 0,
+            range: 0..=4096,
+        },
+    ]
+}
 
 const FIGURES: &[OwnFigure] = &[
     OwnFigure { name: "dropped-pct", about: "messages that were dropped", unit: Unit::Pct },
@@ -59,7 +54,7 @@ pub const UDP: Adapter = Adapter {
     cpus: Cpus::Two,
     think_ps: THINK_PS,
     argument: None,
-    parameters: PARAMETERS,
+    parameters: &parameters(1000),
     figures: FIGURES,
     run: udp,
 };
@@ -78,6 +73,8 @@ pub const SCTP: Adapter = Adapter {
     about: "netperf SCTP_STREAM_MANY on localhost: half of the CPUs send, 10 KiB at a time",
     cpus: Cpus::Half,
     think_ps: SCTP_THINK_PS,
+    // 32 pairs at once.
+    parameters: &parameters(500),
     run: sctp,
     ..UDP
 };
