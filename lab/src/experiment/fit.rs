@@ -13,13 +13,18 @@ const CELLS_MAX: usize = 8;
 /// The same for `--quick`, where a cell has more CPUs than are simulated in a second or two.
 const CELLS_MAX_QUICK: usize = 3;
 const CPUS_QUICK: usize = 8;
-/// A score this near to the published one is taken, 1/10000.
-const NEAR: u64 = 50;
+/// A figure this near to the published one is taken, 1/10000: where nothing is left to chance, and
+/// where processes begin at points of chance. Seeds of such a cell differ by 1 %, with `--quick` by
+/// 1 to 4 %.
+const NEAR: Near = Near { sure: 50, by_chance: 100 };
 /// The same for `--quick`.
-const NEAR_QUICK: u64 = 100;
-/// The same for `--quick` where processes begin at points of chance: two seeds of so short a cell
-/// differ by 2 to 6 %.
-const NEAR_QUICK_BY_CHANCE: u64 = 200;
+const NEAR_QUICK: Near = Near { sure: 100, by_chance: 200 };
+
+struct Near {
+    sure: u64,
+    by_chance: u64,
+}
+
 /// What a search found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fitted {
@@ -140,10 +145,10 @@ pub fn search(pool: &Pool<'_>, ready: &Ready, fit: &FitPlan) -> Result<Fitted, S
 }
 
 fn fitted(on: FitOn, ready: &Ready, result: CellResult, (target, modelled): (u64, u64)) -> Fitted {
+    let near = if ready.cell.quick { NEAR_QUICK } else { NEAR };
     let near = match on {
-        _ if !ready.cell.quick => NEAR,
-        FitOn::Own(..) => NEAR_QUICK,
-        FitOn::Score(_) | FitOn::AtWork { .. } => NEAR_QUICK_BY_CHANCE,
+        FitOn::Own(..) => near.sure,
+        FitOn::Score(_) | FitOn::AtWork { .. } => near.by_chance,
     };
     let reached = modelled.abs_diff(target) * 10_000 <= target * near;
     let (unit, one) = on.told();
@@ -161,7 +166,7 @@ mod tests {
         let mut think_ps = wanted_ps / 2;
         for cells in 1..=CELLS_MAX {
             let unit_ps = unit(think_ps);
-            if unit_ps.abs_diff(wanted_ps) * 10_000 <= wanted_ps * NEAR {
+            if unit_ps.abs_diff(wanted_ps) * 10_000 <= wanted_ps * NEAR.sure {
                 return (think_ps, unit_ps, cells);
             }
             match search.next(Known { think_ps, unit_ps }) {
