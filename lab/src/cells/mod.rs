@@ -3,8 +3,8 @@
 //! [`yard`] builds the machine with its allocator, [`homes`] says where CPUs of nodes without
 //! memory take theirs, [`lru`] is what the kernel does with a page beside allocating it. What CPUs
 //! do is in [`work`], written once for modelled machines, by way of [`modelled`], and for real
-//! ones. [`page_fault1`], whose processes begin at [`points`] of their cycle, [`page_fault2`], which
-//! copies pages of a [`mod@file`], [`page_bench`], [`bulk`], [`free_all`] and [`netperf`] are
+//! ones. [`page_fault1`], whose processes begin at [`points`] of their cycle, [`page_fault2`],
+//! which copies pages of a [`mod@file`], [`page_bench`], [`bulk`], [`free_all`] and [`netperf`] are
 //! workloads; [`mixed`] sets small faults beside huge ones; [`recording`] runs what a [`program`]
 //! says was recorded.
 
