@@ -10,7 +10,7 @@ use super::target::{FitOn, FitPlan};
 
 /// Cells that a search takes at the most.
 const CELLS_MAX: usize = 8;
-/// The same for `--quick`, where a cell has more CPUs than are simulated in a second or two.
+/// The same for `--quick`, where cells have more CPUs than are simulated in a second or two.
 const CELLS_MAX_QUICK: usize = 3;
 const CPUS_QUICK: usize = 8;
 /// A figure this near to the published one is taken, 1/10000: where nothing is left to chance, and
@@ -121,8 +121,8 @@ pub fn search(pool: &Pool<'_>, ready: &Ready, fit: &FitPlan) -> Result<Fitted, S
     let mut best: Option<(u64, Fitted)> = None;
     // Half of the time for what is modelled, to begin with.
     let mut next = Some(search.wanted_ps / 2);
-    let is_short = ready.cell.quick && ready.cell.cpus > CPUS_QUICK;
-    let cells = if is_short { CELLS_MAX_QUICK } else { CELLS_MAX };
+    let is_dear = ready.cell.cpus > CPUS_QUICK;
+    let cells = if ready.cell.quick && is_dear { CELLS_MAX_QUICK } else { CELLS_MAX };
     for _ in 0..cells {
         let Some(think_ps) = next else { break };
         let mut ready = ready.clone();

@@ -2,7 +2,7 @@
 
 use pageyard::Request;
 
-use super::page_fault::BATCH;
+use super::page_fault::{BATCH, ask_for_swap_cache};
 use super::{Record, Stage, Watch};
 use crate::cells::lru::RELEASE_BATCH;
 use crate::cells::page_fault1::ZAP_INSTRUCTIONS;
@@ -41,6 +41,7 @@ pub fn unmap_all<S: Stage>(stage: &S, watch: &impl Watch, pages: Vec<S::Page>, t
             stage.execute(ZAP_INSTRUCTIONS);
             stage.record(page, Record::Locked);
         }
+        ask_for_swap_cache(stage, &left.as_slice()[..group]);
         for pages in left.as_slice()[..group].chunks(RELEASE_BATCH) {
             stage.unlist(pages);
         }

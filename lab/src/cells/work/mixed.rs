@@ -10,7 +10,7 @@ use std::vec::IntoIter;
 use pageyard::{Request, Scope};
 
 use super::area::{Area, UNMAP};
-use super::page_fault::BATCH;
+use super::page_fault::{BATCH, ask_for_swap_cache};
 use super::{Record, Stage, Watch};
 use crate::cells::lru::RELEASE_BATCH;
 use crate::cells::page_fault1::ZAP_INSTRUCTIONS;
@@ -103,6 +103,7 @@ fn unmap<S: Stage>(stage: &S, held: &mut IntoIter<S::Page>) -> u64 {
         stage.execute(ZAP_INSTRUCTIONS);
         stage.record(page, Record::Locked);
     }
+    ask_for_swap_cache(stage, blocks);
     for same in blocks.chunk_by(|a, b| S::order(a) == S::order(b)) {
         // A huge page is taken off alone (`__put_compound_page`).
         let together = if S::order(&same[0]) == 0 { RELEASE_BATCH } else { 1 };

@@ -20,8 +20,7 @@ pub const BATCH: usize = 510;
 pub const GATHER: usize = 10_000 / BATCH * BATCH + 8;
 
 /// Instructions for a page that is asked whether it is in the swap cache, beside the load of its
-/// flags: all pages of a batch are, one after another, before the first is taken off the list
-/// (`free_pages_and_swap_cache`, mm/swap_state.c). Their records are near when the lock is taken.
+/// flags: an estimate, a loop with three tests.
 const SWAP_CACHE_INSTRUCTIONS: u64 = 10;
 
 /// How many pages ahead [`Stage::soon`] is told of what comes.
@@ -51,6 +50,16 @@ impl<S: Stage> Process<'_, S> {
     }
 }
 
+/// Asks every page of a batch whether it is in the swap cache, before the first is taken off the
+/// LRU list (`free_pages_and_swap_cache`, mm/swap_state.c): their records are near when its lock
+/// is taken.
+pub fn ask_for_swap_cache<S: Stage>(stage: &S, pages: &[S::Page]) {
+    for page in pages {
+        stage.execute(SWAP_CACHE_INSTRUCTIONS);
+        stage.record(page, Record::Read);
+    }
+}
+
 /// Unmaps the group of pages that were mapped first.
 fn unmap<S: Stage>(stage: &S, watch: &impl Watch, pages: &mut IntoIter<S::Page>, group: usize) {
     let group = group.min(pages.len());
@@ -70,10 +79,7 @@ fn unmap<S: Stage>(stage: &S, watch: &impl Watch, pages: &mut IntoIter<S::Page>,
     while left > 0 {
         let batch = left.min(BATCH);
         let from = stage.now_ps();
-        for page in &pages.as_slice()[..batch] {
-            stage.execute(SWAP_CACHE_INSTRUCTIONS);
-            stage.record(page, Record::Read);
-        }
+        ask_for_swap_cache(stage, &pages.as_slice()[..batch]);
         for pages in pages.as_slice()[..batch].chunks(RELEASE_BATCH) {
             stage.unlist(pages);
         }
