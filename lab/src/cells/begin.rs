@@ -47,6 +47,8 @@ pub fn steady(
     dice: &mut Dice,
 ) -> Result<Begun, GeometryError> {
     let sockets = machine.topology.sockets as usize;
+    // Nodes share a sample of memory in steady state; each seed of a cell has its own.
+    let seed = dice.0;
     let homes = &homes::of(machine)?;
     let home_of = |cpu: usize| usize::from(homes[node_of(machine, cpu)].0);
     let on = |node: usize| (0..cpus).filter(move |&cpu| home_of(cpu) == node);
@@ -63,6 +65,7 @@ pub fn steady(
             managed_pages: machine.node_memory_bytes[node] / 4096,
             pages: PAGES,
             unmapping: ((unmapping + 50) / 100 * 100).clamp(100, 900),
+            seed,
         };
         let tile =
             if wanted.is_empty() { Arc::from([Tile::default()]) } else { Tile::of(policy, mould)? };
