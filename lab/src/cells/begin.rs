@@ -14,6 +14,10 @@ use super::points;
 use super::steady::{Floor, Mould, Tile};
 use super::yard::Yard;
 
+/// Thousandths of processes that unmapped while memory was aged, if all of them map now or all
+/// unmap: about what comes out where each does so when it likes.
+const IN_STEP: u64 = 400;
+
 /// A process as it begins.
 #[derive(Clone, Debug, Default)]
 pub struct Begins {
@@ -64,7 +68,10 @@ pub fn steady(
             cpus: wanted.len(),
             managed_pages: machine.node_memory_bytes[node] / 4096,
             pages: PAGES,
-            unmapping: ((unmapping + 50) / 100 * 100).clamp(100, 900),
+            unmapping: match unmapping {
+                0 | 1000 => IN_STEP,
+                some => ((some + 50) / 100 * 100).clamp(100, 900),
+            },
             seed,
         };
         let tile =
