@@ -291,7 +291,8 @@ impl World {
 
     /// A link of a neighbour on a list is loaded and compared before it is changed
     /// (`CONFIG_DEBUG_LIST`, set in the kernels whose instructions were counted): its line is
-    /// waited for as any other load's. Its instructions are among those counted.
+    /// waited for as any other load's. Its instructions are among those counted. Not during set-up,
+    /// which is free.
     pub fn check_neighbour(&self, line: Line, page: usize) {
         let cpu = &mut self.cpus.borrow_mut()[self.cpu()];
         self.touch(cpu, line, Use::Read, Some(page), None);

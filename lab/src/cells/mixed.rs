@@ -12,6 +12,7 @@ use pageyard::{CpuId, GeometryError, Policy, Request};
 use pageyard_sim::machine::Machine;
 use pageyard_sim::world::Job;
 
+use super::dice::Dice;
 use super::file::FilePages;
 use super::lru::Lru;
 use super::modelled::{Held, Modelled};
@@ -116,26 +117,17 @@ impl Watch for Meter {
     }
 }
 
-/// Numbers from a seed (splitmix64, Steele and others 2014).
-fn next(seed: &mut u64) -> u64 {
-    *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *seed;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// A process' blocks at its starting point, and whether it is unmapping.
 type Start = (Vec<Held>, bool);
 
 /// Gives every process what it has at its starting point, a batch or a huge page at a time.
 fn start(stage: &Modelled, config: &Config) -> Vec<Start> {
-    let mut seed = config.seed;
+    let mut dice = Dice(config.seed);
     let mut wanted = Vec::new();
     let kind_of = |cpu: usize| Kind::of(cpu, config.cpus);
     for cpu in 0..config.cpus {
-        let is_unmapping = next(&mut seed) % 1000 < config.unmapping[kind_of(cpu) as usize];
-        wanted.push(((next(&mut seed) % PAGES as u64) as usize, is_unmapping));
+        let is_unmapping = dice.below(1000) < config.unmapping[kind_of(cpu) as usize];
+        wanted.push((dice.below(PAGES as u64) as usize, is_unmapping));
     }
     let mut held: Vec<Vec<Held>> = vec![Vec::new(); config.cpus];
     let mut pages = vec![0usize; config.cpus];

@@ -16,6 +16,7 @@ use pageyard_sim::memory::Source;
 use pageyard_sim::stats::Stats;
 use pageyard_sim::world::Job;
 
+use super::dice::Dice;
 use super::modelled::{Modelled, Ring};
 use super::work::Watch;
 use super::work::page_bench::{self as body, Bulk, GIVING, TAKING};
@@ -212,15 +213,6 @@ impl Watch for Runner {
     }
 }
 
-/// Numbers from a seed (splitmix64, Steele and others 2014).
-fn next(seed: &mut u64) -> u64 {
-    *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *seed;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// The threshold of [`pageyard::policy::NumaStat::Threshold`] with which counters overflow as often
 /// as ordinary ones with `threshold`: those go on from minus half of it.
 #[must_use]
@@ -293,10 +285,10 @@ pub fn run(machine: &Machine, policy: Policy, config: &Config) -> Result<Outcome
         tsc_khz: machine.tsc_khz,
     });
     let stage = Modelled::new(&yard);
-    let mut seed = config.seed;
+    let mut dice = Dice(config.seed);
     for cpu in 0..config.cpus {
         yard.world.set_up_as(cpu);
-        for _ in 0..=next(&mut seed) % (u64::from(config.spread) + 1) {
+        for _ in 0..=dice.below(u64::from(config.spread) + 1) {
             body::iterate(&stage, 0);
         }
     }

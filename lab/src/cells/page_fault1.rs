@@ -163,7 +163,7 @@ pub fn run_touching(
         jobs.push(Box::new(move || {
             let (stage, file) = (&stage, &file);
             let area = Area { stage, file, size: PAGES, think_ps, held, waiting: 0 };
-            Process { area, first_group: process.group }.run(&meter, process.group > 0);
+            Process { area, first_group: process.group }.run(&meter);
         }));
     }
     yard.world.run(jobs);

@@ -11,6 +11,7 @@ use pageyard_sim::machine::Machine;
 use pageyard_sim::stats::Stats;
 use pageyard_sim::world::Job;
 
+use super::dice::Dice;
 use super::modelled::{Modelled, Shelf};
 use super::program::Program;
 use super::work::recording::{ALLOC, FREE, Recall, run as run_cpu, set_up};
@@ -240,9 +241,9 @@ pub fn run(
 /// When each copy begins, picoseconds: the first at once, the others within a part of the recorded
 /// time.
 pub(crate) fn beginnings(program: &Program, config: &Config) -> Vec<u64> {
-    let mut seed = config.seed;
+    let mut dice = Dice(config.seed);
     let span = (program.recorded_ns / SPREAD).saturating_mul(1000);
-    let from_ps = |at| if at == 0 { 0 } else { next(&mut seed) % (span + 1) };
+    let from_ps = |at| if at == 0 { 0 } else { dice.below(span + 1) };
     (0..config.copies.max(1)).map(from_ps).collect()
 }
 
@@ -262,15 +263,6 @@ fn begin(
         Rc::new(Copy { stage, program, shelf, meter, from_ps, end_ps: Cell::new(from_ps) })
     };
     beginnings(program, config).into_iter().enumerate().map(copy).collect()
-}
-
-/// Numbers from a seed (splitmix64, Steele and others 2014).
-fn next(seed: &mut u64) -> u64 {
-    *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *seed;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

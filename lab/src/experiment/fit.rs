@@ -38,7 +38,7 @@ pub struct Fitted {
     pub modelled: u64,
     /// What stands behind both.
     pub unit: &'static str,
-    /// Whether they came within half a per cent, one or two of quick cells.
+    /// Whether they came as near as they should, half a per cent to two.
     pub reached: bool,
 }
 

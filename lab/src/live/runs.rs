@@ -244,7 +244,7 @@ fn page_fault(plan: &Plan, file_pages: usize) -> Result<Round, LiveError> {
         let (stage, file) = (&part.stage, &files[part.cpu]);
         let (held, think_ps) = (Vec::with_capacity(size), plan.think_ps);
         let area = Area { stage, file, size, think_ps, held, waiting: 0 };
-        let left = Process { area, first_group: 0 }.run(&part.eye, false);
+        let left = Process { area, first_group: 0 }.run(&part.eye);
         stage.unlist(&left);
     })?;
     note(&mut round, &done, &["map-ns", "unmap-ns"]);

@@ -14,6 +14,7 @@ use pageyard::{GeometryError, Policy};
 use pageyard_sim::machine::Machine;
 use pageyard_sim::world::Job;
 
+use super::dice::Dice;
 use super::modelled::Modelled;
 pub use super::work::netperf::Test;
 use super::work::netperf::path::{Pair, leave_holes, message_bytes};
@@ -194,15 +195,7 @@ pub fn run(machine: &Machine, policy: Policy, config: &Config) -> Result<Outcome
 }
 
 /// When each pair begins, picoseconds: not all at one moment.
-pub(crate) fn late(mut seed: u64, think_ps: u64, pairs: usize) -> impl Iterator<Item = u64> {
-    (0..pairs).map(move |_| next(&mut seed) % (think_ps + 1_000_000))
-}
-
-/// Numbers from a seed (splitmix64, Steele and others 2014).
-fn next(seed: &mut u64) -> u64 {
-    *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *seed;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+pub(crate) fn late(seed: u64, think_ps: u64, pairs: usize) -> impl Iterator<Item = u64> {
+    let mut dice = Dice(seed);
+    (0..pairs).map(move |_| dice.below(think_ps + 1_000_000))
 }

@@ -31,14 +31,14 @@ pub struct Process<'a, S: Stage> {
     /// Its area.
     pub area: Area<'a, S>,
     /// Pages of the group that it unmaps first, if it begins with that: the rest of one that was
-    /// begun before. 0: it begins a group.
+    /// begun before. 0: it maps first.
     pub first_group: usize,
 }
 
 impl<S: Stage> Process<'_, S> {
-    /// Runs until it is over, unmapping first or mapping. Returns the pages that it has then; all
-    /// of them are on the LRU list.
-    pub fn run(self, watch: &impl Watch, is_unmapping: bool) -> Vec<S::Page> {
+    /// Runs until it is over. Returns the pages that it has then; all of them are on the LRU list.
+    pub fn run(self, watch: &impl Watch) -> Vec<S::Page> {
+        let is_unmapping = self.first_group > 0;
         let stage = self.area.stage;
         let rest = if self.area.held.is_empty() { 0 } else { self.first_group };
         let mut group = if rest > 0 { rest } else { GATHER };
