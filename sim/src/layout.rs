@@ -138,6 +138,7 @@ pub struct Layout {
     zones_at: u64,
     pcps_at: u64,
     cpus_at: u64,
+    queue_at: u64,
     globals_at: u64,
     extra_at: u64,
     end: u64,
@@ -160,7 +161,8 @@ impl Layout {
         let zones_at = (blocks_at + blocks.div_ceil(BLOCKS_PER_LINE)).next_multiple_of(2);
         let pcps_at = zones_at + zones * ZONE_LINES;
         let cpus_at = pcps_at + zones * cpus * PCP_LINES;
-        let globals_at = (cpus_at + cpus).next_multiple_of(2);
+        let queue_at = cpus_at + cpus;
+        let globals_at = (queue_at + cpus).next_multiple_of(2);
         let extra_at = globals_at + GLOBAL_LINES;
         Layout {
             era,
@@ -172,6 +174,7 @@ impl Layout {
             zones_at,
             pcps_at,
             cpus_at,
+            queue_at,
             globals_at,
             extra_at,
             end: extra_at + extra,
@@ -206,6 +209,12 @@ impl Layout {
     pub fn extra(&self, at: u64) -> Line {
         assert!(self.extra_at + at < self.end, "the workload asked for fewer lines");
         Line(self.extra_at + at)
+    }
+
+    /// Line on which a CPU spins that is in a lock's queue, until it is its head.
+    #[must_use]
+    pub fn queue(&self, cpu: usize) -> Line {
+        Line(self.queue_at + cpu as u64)
     }
 
     /// Line of a page record.
@@ -243,8 +252,8 @@ impl Layout {
             let pcp = (line - self.pcps_at) / PCP_LINES;
             return self.cpu_nodes[(pcp % self.cpus) as usize];
         }
-        if (self.cpus_at..self.cpus_at + self.cpus).contains(&line) {
-            return self.cpu_nodes[(line - self.cpus_at) as usize];
+        if (self.cpus_at..self.queue_at + self.cpus).contains(&line) {
+            return self.cpu_nodes[((line - self.cpus_at) % self.cpus) as usize];
         }
         0
     }

@@ -3,8 +3,10 @@
 //! The lock is one word. Whoever finds it taken first spins on the word itself (the pending bit);
 //! others queue and spin on a word of their own, so that only the head of the queue looks at the
 //! lock. Leaving is a plain store: the head sees it after a transfer of the line, and takes the
-//! lock by writing it, after another. These are the same accesses to lines as all others. Ticket
-//! locks, where the policy asks for them, differ in how CPUs wait (`ticket.rs`).
+//! lock by writing it, after another. Then it makes the next one head, with a store to that one's
+//! word, for which the first locked instruction of what it does under the lock waits. These are the
+//! same accesses to lines as all others. Ticket locks, where the policy asks for them, differ in
+//! how CPUs wait (`ticket.rs`).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -52,20 +54,26 @@ fn hold<R>(
     asked: u64,
     f: impl FnOnce() -> R,
 ) -> R {
-    let waits = {
+    let (waits, queues) = {
         let mut lock = lock.borrow_mut();
-        let waits = lock.is_held;
+        let (waits, is_first) = (lock.is_held, lock.waiting.is_empty());
         match waits {
             true => lock.waiting.push_back(world.cpu()),
             false => lock.is_held = true,
         }
-        waits
+        (waits, waits && !is_first)
     };
+    let tickets = world.layout.era().ticket_locks;
     if waits {
-        if world.layout.era().ticket_locks {
+        if tickets {
             ticket::fetch(world, &lock.borrow().waiting, line, world.now());
+        } else if queues {
+            world.write(world.layout.queue(world.cpu()));
         }
         world.park();
+    }
+    if queues && !tickets {
+        make_head(world, lock.borrow().waiting.front().copied());
     }
     let entered = world.now();
     world.holds(Some(at));
@@ -75,6 +83,16 @@ fn hold<R>(
     let left = leave(world, lock, line);
     world.count_lock(at, waits.then(|| entered - asked), left - entered);
     result
+}
+
+/// Whoever had the lock from the head of the queue tells the next one that it is the head now. Who
+/// only spun on the pending bit has nobody to tell: the queue's head was that before.
+fn make_head(world: &World, next: Option<usize>) {
+    if let Some(next) = next {
+        let spins_on = world.layout.queue(next);
+        world.write(spins_on);
+        world.seen_by(next, spins_on, Use::Read, world.visible());
+    }
 }
 
 /// Leaves, and hands over to the head of the queue. Returns when others can see it.

@@ -399,6 +399,11 @@ impl World {
         }
     }
 
+    /// Calls through a pointer, in a kernel with retpolines.
+    pub fn call_through_retpoline(&self) {
+        self.spend(self.costs.retpoline_ps);
+    }
+
     /// The allocator took a block, or halved one: the search through the orders had found only
     /// empty lists before it. Whether a list is empty is known once the link of the block that was
     /// taken from it last is: a wrong guess is found out then.

@@ -51,6 +51,8 @@ pub struct Lru {
     differs: RefCell<Vec<i32>>,
     /// Locked instructions for a page that is put on the list.
     locked: u32,
+    /// For each page, what puts it on the list is called through a retpoline.
+    retpolines: bool,
 }
 
 /// Lines that are used under the lock.
@@ -83,6 +85,9 @@ impl Lines {
 /// of a page that is put on the list; from 4.17 on its flag of being unevictable is tested and
 /// cleared before, and a barrier follows (9c4e6b1a7027).
 pub const KERNEL: u64 = 418;
+/// The first kernel with retpolines (76b043848fd2): `pagevec_lru_move_fn` calls what it does with
+/// each page through a pointer, under the lock, up to 5.10.
+const RETPOLINES: u64 = 415;
 
 impl Lru {
     /// One empty list a node, over so many page records. Nodes have one zone each.
@@ -99,6 +104,7 @@ impl Lru {
                 links: Rc::clone(&links),
                 differs: RefCell::new(vec![0; world.costs.cpus()]),
                 locked: if kernel < 417 { 1 } else { 3 },
+                retpolines: kernel >= RETPOLINES,
             }
         };
         (0..nodes).map(of_node).collect()
@@ -133,6 +139,9 @@ impl Lru {
             if let Some(first) = first.checked_sub(1) {
                 links[first as usize].0 = name;
             }
+        }
+        if self.retpolines {
+            self.world.call_through_retpoline();
         }
         self.world.execute(ADD_INSTRUCTIONS);
         for _ in 0..self.locked {

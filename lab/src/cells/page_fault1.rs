@@ -117,6 +117,7 @@ impl Watch for Meter {
     fn spent(&self, part: usize, ps: u64, pages: u64) {
         let clock = &self.clock;
         (if part == MAP { &clock.map } else { &clock.unmap }).note(&self.yard, ps, pages);
+        self.yard.control.saw(part);
     }
 }
 
@@ -150,6 +151,9 @@ pub fn run_touching(
     let clock = Rc::new(Clock::default());
     yard.control.arm(config.cpus, config.holds.0, config.holds.1);
     yard.control.bound(config.faults);
+    if (1..1000).contains(&config.unmapping) {
+        yard.control.see_parts(2);
+    }
     if from_nothing {
         // Whether it fits shows once every process has mapped everything.
         yard.control.warm_by_work(PAGES as u64);

@@ -3,12 +3,14 @@
 //!
 //! Fresh memory is handed out in order, and a batch that is freed grows together again. But every
 //! refill takes the smallest blocks first, from wherever they lie, so that what is handed out
-//! together falls apart a little with each cycle. After about a hundred cycles of 128 MiB, that is
-//! half a minute of will-it-scale's five, falling apart and growing together are in balance.
+//! together falls apart a little with each cycle, until falling apart and growing together are in
+//! balance. Fifty CPUs with processes of 128 MiB take more than a hundred cycles for that, half a
+//! minute of will-it-scale's five.
 //!
-//! A cell cannot run for half a minute. So a dozen CPUs with smaller processes run for that many
-//! cycles, at no cost, with the same allocator under the same policy: a tile. The memory of a node
-//! is laid out with such tiles, and its processes hold what the processes of the tiles held.
+//! A cell cannot run for half a minute. So fewer CPUs with smaller processes run at no cost, with
+//! the same allocator under the same policy: a tile. It begins with memory in single pages that lie
+//! anywhere, as the balance is much nearer to that than to whole memory. The memory of a node is
+//! laid out with such tiles, and its processes hold what the processes of the tiles held.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -26,17 +28,18 @@ use super::lru::PAGEVEC;
 
 /// Pages of the largest block, on which tiles are aligned.
 pub const BLOCK: u64 = 1 << 10;
-/// CPUs of a tile at the most. More change the balance little: nine in ten of the pages beside a
-/// page are another process's then, as with fifty.
-const CPUS: usize = 8;
-/// Pages of a process in a tile: several times what a CPU caches with the largest published batch.
-const PAGES: usize = 6144;
-/// Times that every process maps and unmaps everything. Between 100 and 300 cycles the part of
-/// pages that lie beside the page faulted in before changes by less than a tenth (measured at
-/// batches of 31, 63 and 255).
-const CYCLES: usize = 100;
-/// Times at which a tile is looked at once it has aged. Free memory of eight processes rises and
-/// falls; that of fifty does so far less. A node is laid out with pieces from different times.
+/// CPUs of a tile at the most. With fewer, batches are larger parts of it and stay together: of a
+/// batch of 255, 67 pages in a hundred lay beside the one faulted in before with eight CPUs of 6144
+/// pages each, 34 with 28 of them, 19 with 56 of 32768 (aged for 100 cycles from whole memory).
+const CPUS: usize = 28;
+/// Pages of all processes of a tile.
+const PAGES: usize = CPUS * 6144;
+/// Times that every process maps and unmaps everything. A refill and a bulk free of 255 pages then
+/// take as long as in a node of 56 CPUs that was aged for 100 cycles from whole memory (49 us),
+/// or for 30 from single pages, within a twentieth.
+const CYCLES: usize = 10;
+/// Times at which a tile is looked at once it has aged. A node is laid out with pieces from
+/// different times.
 const TIMES: usize = 16;
 /// A process begins each cycle late by chance, up to this part of the turns that mapping takes:
 /// those of a real machine keep no step for minutes.
@@ -114,25 +117,76 @@ fn of_tiles(policy: Policy) -> Policy {
 struct Process {
     held: VecDeque<u32>,
     is_unmapping: bool,
-    /// Turns that it lets pass before it begins: processes are at different points of their cycles.
-    late: usize,
-    /// Cycles it has ended.
-    cycles: usize,
+    /// Round in which its next cycle may begin. Processes are evenly spread over the cycle, and
+    /// stay so.
+    due: usize,
+    /// Round in which this one goes on: late by chance.
+    begins: usize,
+}
+
+/// Free pages that lie between those in use. What processes at points of chance hold, all
+/// together, rises and falls: a process holds half its pages with a standard deviation of 0.289,
+/// `n` of them have one of 0.577 / sqrt(n) of what is in use. At twice that, pages are
+/// taken from between and not from whole blocks, but for one moment in forty.
+fn between(used: usize, processes: usize) -> usize {
+    used * 1_155 / (processes * 1_000_000).isqrt()
 }
 
 struct Ager {
     allocator: Allocator<Seq<()>>,
     processes: Vec<Process>,
+    pace: Pace,
+    /// Rounds so far. In each, every process has a turn.
+    round: usize,
+    dice: RefCell<Dice>,
+}
+
+/// How fast processes go through their cycles.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
     /// Pages of each when it has mapped everything.
     pages: usize,
-    unmapping: u64,
-    dice: RefCell<Dice>,
+    /// Pages that it maps in a turn, as many as wait for the LRU list.
+    map: usize,
+    /// Pages that it unmaps in a turn: so many more as that is faster.
+    unmap: usize,
+}
+
+impl Pace {
+    fn of(pages: usize, unmapping: u64) -> Pace {
+        let (unmapping, mapping) = (unmapping.max(1), 1000 - unmapping.min(999));
+        let unmap = (PAGEVEC * mapping as usize / unmapping as usize).max(1);
+        Pace { pages, map: PAGEVEC, unmap }
+    }
+
+    /// Turns for mapping everything.
+    fn mapping(self) -> usize {
+        self.pages.div_ceil(self.map)
+    }
+
+    /// Turns by which a process is late at the most.
+    fn late(self) -> usize {
+        self.mapping() / LATE
+    }
+
+    /// Turns for all of it.
+    fn cycle(self) -> usize {
+        self.late() + self.mapping() + self.pages.div_ceil(self.unmap)
+    }
+
+    /// Pages held so many turns after the cycle began late, and whether they are being unmapped.
+    fn at(self, turns: usize) -> (usize, bool) {
+        match turns.checked_sub(self.late() + self.mapping()) {
+            Some(turns) => (self.pages.saturating_sub(turns * self.unmap), true),
+            None => ((turns.saturating_sub(self.late()) * self.map).min(self.pages), false),
+        }
+    }
 }
 
 impl Ager {
     fn new(policy: Policy, mould: Mould) -> Result<Ager, GeometryError> {
         let cpus = mould.cpus.clamp(1, CPUS);
-        let pages = if mould.cpus <= 1 { mould.pages } else { PAGES.min(mould.pages) };
+        let pages = (PAGES / cpus).min(mould.pages);
         let span = (cpus as u64 * (pages as u64 + 8192) * 2 + mould.managed_pages / 100)
             .next_multiple_of(BLOCK);
         let node = NodeDesc { distance: [10; NODES_MAX], cpus: mould.cpus as u16 };
@@ -153,71 +207,87 @@ impl Ager {
         };
         let allocator = Allocator::new(Seq::new(()), &geometry, policy)?;
         allocator.add_memory(zone.start, span);
-        let mut dice = Dice(mould.seed);
-        let processes = (0..cpus).map(|_| {
-            let late = dice.below((pages / PAGEVEC) as u64 * 3 / 2) as usize;
-            Process { held: VecDeque::with_capacity(pages), is_unmapping: false, late, cycles: 0 }
-        });
-        let processes = processes.collect();
-        let (unmapping, dice) = (mould.unmapping, RefCell::new(dice));
-        Ok(Ager { allocator, processes, pages, unmapping, dice })
+        let (pace, dice) = (Pace::of(pages, mould.unmapping), RefCell::new(Dice(mould.seed)));
+        let mut ager = Ager { allocator, processes: Vec::new(), pace, round: 0, dice };
+        ager.begin(cpus, mould.cpus);
+        Ok(ager)
     }
 
-    /// Processes take turns, each as many pages as wait for the LRU list, those that unmap so many
-    /// more as they are faster, in an order of chance.
-    fn age(mut self) -> Vec<Tile> {
-        while self.processes.iter().any(|process| process.cycles < CYCLES) {
-            self.round();
+    /// Processes begin evenly spread over the cycle, with single pages from anywhere. Only one that
+    /// is alone has them in order: nobody ever took a page from between its own.
+    fn begin(&mut self, cpus: usize, all: usize) {
+        let cycle = self.pace.cycle();
+        let points: Vec<usize> = (0..cpus).map(|at| (2 * at + 1) * cycle / (2 * cpus)).collect();
+        let held: Vec<(usize, bool)> = points.iter().map(|&point| self.pace.at(point)).collect();
+        let used: usize = held.iter().map(|(pages, _)| pages).sum();
+        let unmap: Vec<usize> = (0..cpus).filter(|&cpu| held[cpu].1 || cpus == 1).collect();
+        let limit = |&cpu: &usize| self.allocator.pcp_limit(ZoneId(0), CpuId(cpu as u16)) as usize;
+        let cached: usize = unmap.iter().map(limit).sum();
+        let mut pages: Vec<u32> = (0..used + between(used, all) + cached)
+            .map(|_| self.allocator.alloc(&Request::user(0)).expect("room for all").0 as u32)
+            .collect();
+        if cpus > 1 {
+            self.dice.borrow_mut().shuffle(&mut pages);
         }
-        let between = self.turns_of_mapping() as u64 / 4;
+        for (point, (pages_held, is_unmapping)) in points.into_iter().zip(held) {
+            let held = pages.drain(..pages_held).collect();
+            self.processes.push(Process { held, is_unmapping, due: cycle - point, begins: 0 });
+        }
+        // What lies free among them goes through the caches of those that unmap, and fills them.
+        for (page, &cpu) in pages.into_iter().zip(unmap.iter().cycle()) {
+            self.allocator.platform().run_on(CpuId(cpu as u16));
+            self.allocator.free(Pfn(u64::from(page)), 0);
+        }
+    }
+
+    fn age(mut self) -> Vec<Tile> {
+        for _ in 0..CYCLES * self.pace.cycle() {
+            self.go_round();
+        }
+        let between = self.pace.mapping() as u64 / 4;
         let mut look = |_| {
             let rounds = 1 + self.dice.borrow_mut().below(between.max(1));
-            (0..rounds).for_each(|_| self.round());
+            (0..rounds).for_each(|_| self.go_round());
             self.tile()
         };
         (0..TIMES).map(&mut look).collect()
     }
 
-    fn turns_of_mapping(&self) -> usize {
-        self.pages.div_ceil(PAGEVEC)
-    }
-
-    /// Each process has a turn.
-    fn round(&mut self) {
-        let (unmapping, mapping) = (self.unmapping.max(1), 1000 - self.unmapping.min(999));
-        let (map, unmap) = (PAGEVEC, (PAGEVEC * mapping as usize / unmapping as usize).max(1));
+    /// Each process has a turn, in an order of chance.
+    fn go_round(&mut self) {
         let mut order: Vec<usize> = (0..self.processes.len()).collect();
         self.dice.borrow_mut().shuffle(&mut order);
         for cpu in order {
-            self.turn(cpu, map, unmap);
+            self.turn(cpu);
         }
+        self.round += 1;
     }
 
-    fn turn(&mut self, cpu: usize, map: usize, unmap: usize) {
+    fn turn(&mut self, cpu: usize) {
         self.allocator.platform().run_on(CpuId(cpu as u16));
-        let late = (self.turns_of_mapping() / LATE) as u64;
+        let pace = self.pace;
         let process = &mut self.processes[cpu];
-        if process.late > 0 {
-            process.late -= 1;
+        if self.round < process.begins {
             return;
         }
         if process.is_unmapping {
-            let pages = unmap.min(process.held.len());
+            let pages = pace.unmap.min(process.held.len());
             for page in process.held.drain(..pages) {
                 self.allocator.free(Pfn(u64::from(page)), 0);
             }
             if process.held.is_empty() {
+                let late = self.dice.borrow_mut().below(pace.late() as u64 + 1) as usize;
                 process.is_unmapping = false;
-                process.cycles += 1;
-                process.late = self.dice.borrow_mut().below(late + 1) as usize;
+                process.begins = process.due + late;
+                process.due += pace.cycle();
             }
         } else {
-            let pages = map.min(self.pages - process.held.len());
+            let pages = pace.map.min(pace.pages - process.held.len());
             for _ in 0..pages {
                 let page = self.allocator.alloc(&Request::user(0)).expect("room for all of them");
                 process.held.push_back(page.0 as u32);
             }
-            process.is_unmapping = process.held.len() == self.pages;
+            process.is_unmapping = process.held.len() == pace.pages;
         }
     }
 

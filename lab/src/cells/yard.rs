@@ -280,6 +280,9 @@ pub struct Control {
     from_ps: Cell<u64>,
     result: RefCell<Option<(u64, Stats)>>,
     work: Cell<u64>,
+    /// Parts of the workload that a measured stretch has to see, and those that it saw: bits.
+    parts: Cell<u32>,
+    seen: Cell<u32>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -313,6 +316,8 @@ impl Control {
             from_ps: Cell::new(0),
             result: RefCell::new(None),
             work: Cell::new(0),
+            parts: Cell::new(0),
+            seen: Cell::new(0),
         })
     }
 
@@ -333,6 +338,20 @@ impl Control {
     /// Lets every CPU warm up by so much work, however many locks it holds meanwhile.
     pub fn warm_by_work(&self, work: u64) {
         self.goal.set(Goal { work, ..NEVER });
+    }
+
+    /// Lets measuring go on until each of the first so many parts of the workload was seen on some
+    /// CPU: of few CPUs, all may be at the same part for as long as they are measured.
+    pub fn see_parts(&self, parts: u32) {
+        self.parts.set((1 << parts) - 1);
+    }
+
+    /// A CPU went through some of a part of the workload.
+    pub fn saw(&self, part: usize) {
+        if self.is_measuring() {
+            self.seen.set(self.seen.get() | 1 << part);
+            self.go_on();
+        }
     }
 
     /// True once every CPU was measured: the workload ends.
@@ -380,14 +399,18 @@ impl Control {
             done.is_ready = true;
         }
         self.ready.set(self.ready.get() + 1);
-        if self.ready.get() == self.cpus.get() {
-            self.next();
-        }
+        self.go_on();
     }
 
-    fn next(&self) {
+    /// Begins to measure, or ends, if all is there for that.
+    fn go_on(&self) {
+        if self.ready.get() < self.cpus.get() {
+            return;
+        }
         if self.measuring.get() {
-            self.finish();
+            if self.seen.get() & self.parts.get() == self.parts.get() {
+                self.finish();
+            }
             return;
         }
         self.measuring.set(true);
