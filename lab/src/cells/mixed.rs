@@ -8,7 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use pageyard::{CpuId, GeometryError, Policy, Request};
+use pageyard::{GeometryError, Policy, Request};
 use pageyard_sim::machine::Machine;
 use pageyard_sim::world::Job;
 
@@ -16,9 +16,10 @@ use super::dice::Dice;
 use super::file::FilePages;
 use super::lru::Lru;
 use super::modelled::{Held, Modelled};
+use super::pieces;
 use super::page_fault1::PAGES;
 use super::work::area::Area;
-use super::work::mixed::{HUGE_PAGES, Kind, Process, TURN, break_up, huge_page};
+use super::work::mixed::{HUGE_PAGES, Kind, Process, TURN, huge_page};
 use super::work::{Stage, Watch};
 use super::yard::{Measured, Yard};
 
@@ -167,16 +168,9 @@ pub fn run(machine: &Machine, policy: Policy, config: &Config) -> Result<Outcome
     let sockets = machine.topology.sockets as usize;
     let marks = machine.node_memory_bytes[0] / 4096 / 200;
     let reach = ROOM * config.cpus.div_ceil(sockets) as u64 * PAGES as u64 + marks + 65536;
-    let yard = Rc::new(Yard::new(machine, policy, reach)?);
+    let yard = Rc::new(pieces::lay(machine, policy, reach)?);
     let lrus = Rc::new(Lru::of_nodes(&yard.world, sockets, yard.records(), super::lru::KERNEL));
     let stage = Modelled { yard: Rc::clone(&yard), lrus };
-    let set_up_as = |cpu| yard.world.set_up_as(cpu);
-    let all = yard.cpu_nodes.len();
-    break_up(&stage, set_up_as, all);
-    (0..all).for_each(|cpu| {
-        set_up_as(cpu);
-        yard.allocator.drain_cpu(CpuId(cpu as u16));
-    });
     let started = start(&stage, config);
     let tally = Rc::new(Tally::default());
     yard.control.arm(config.cpus, config.holds.0, config.holds.1);

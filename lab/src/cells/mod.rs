@@ -21,6 +21,7 @@ pub mod netperf;
 pub mod page_bench;
 pub mod page_fault1;
 pub mod page_fault2;
+pub mod pieces;
 pub mod points;
 pub mod program;
 pub mod recording;

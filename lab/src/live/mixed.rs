@@ -19,7 +19,8 @@ pub(super) fn mixed(plan: &Plan) -> Result<Round, LiveError> {
     let allowed = cpus()?;
     let stage = Live::new(&ground, Pace::take());
     let set_up_as = |cpu: usize| set_thread_cpu(Some(CpuId(allowed[cpu])));
-    plan.set_up(|| break_up(&stage, set_up_as, plan.cpus))?;
+    let give = |page| stage.free(page);
+    plan.set_up(|| break_up(plan.cpus, set_up_as, |page| stage.try_take(page), give))?;
     set_thread_cpu(None);
     ground.host.settle();
     let kind_of = |cpu| Kind::of(cpu, plan.cpus);

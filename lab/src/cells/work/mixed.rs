@@ -121,18 +121,28 @@ fn unmap<S: Stage>(stage: &S, held: &mut IntoIter<S::Page>) -> u64 {
     pages
 }
 
+/// A page of the CPU's node, as long as there is one.
+fn page_of_node() -> Request {
+    Request { scope: Scope::ThisNode, may_wait: false, ..Request::user(0) }
+}
+
 /// Takes all memory page by page, each CPU in its turn, and gives it back in the same way: large
-/// blocks are left only where merging makes them. `set_up_as` lets the stage work as a CPU; what
+/// blocks are left only where merging makes them. `set_up_as` lets what follows work as a CPU; what
 /// their caches keep is still there.
-pub fn break_up<S: Stage>(stage: &S, set_up_as: impl Fn(usize), cpus: usize) {
-    let page = Request { scope: Scope::ThisNode, may_wait: false, ..Request::user(0) };
-    let mut held: Vec<Vec<S::Page>> = (0..cpus).map(|_| Vec::new()).collect();
+pub fn break_up<P>(
+    cpus: usize,
+    set_up_as: impl Fn(usize),
+    take: impl Fn(&Request) -> Option<P>,
+    give: impl Fn(P),
+) {
+    let page = page_of_node();
+    let mut held: Vec<Vec<P>> = (0..cpus).map(|_| Vec::new()).collect();
     let mut open: Vec<usize> = (0..cpus).collect();
     while !open.is_empty() {
         open.retain(|&cpu| {
             set_up_as(cpu);
             let before = held[cpu].len();
-            held[cpu].extend((0..TURN).map_while(|_| stage.try_take(&page)));
+            held[cpu].extend((0..TURN).map_while(|_| take(&page)));
             held[cpu].len() > before
         });
     }
@@ -140,7 +150,7 @@ pub fn break_up<S: Stage>(stage: &S, set_up_as: impl Fn(usize), cpus: usize) {
     while left.iter().any(|pages| pages.len() > 0) {
         for (cpu, pages) in left.iter_mut().enumerate() {
             set_up_as(cpu);
-            pages.take(BATCH).for_each(|page| stage.free(page));
+            pages.take(BATCH).for_each(&give);
         }
     }
 }
