@@ -222,3 +222,73 @@ impl WorkLock {
         with(&self.world, &self.lock, self.line, LockAt::Workload(name), f)
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use pageyard::{Geometry, NODES_MAX, NodeDesc, NodeId, Pfn, Tuning, ZoneDesc, ZoneKind};
+
+    use super::*;
+    use crate::costs::tests::round;
+    use crate::instructions::Kernel;
+    use crate::layout::{Era, Layout, NumaLines};
+    use crate::world::Job;
+
+    /// So many cores of one socket, with a line for a lock and one for each core.
+    pub(crate) fn world(cpus: usize, ticket_locks: bool) -> Rc<World> {
+        let node = NodeDesc { distance: [10; NODES_MAX], cpus: cpus as u16 };
+        let zone = ZoneDesc {
+            node: NodeId(0),
+            kind: ZoneKind::Normal,
+            start: Pfn(0),
+            spanned_pages: 1 << 10,
+            managed_pages: 1 << 10,
+        };
+        let geometry = Geometry {
+            max_order: 10,
+            pageblock_order: 9,
+            cpu_nodes: &vec![NodeId(0); cpus],
+            nodes: &[node],
+            zones: &[zone],
+            tuning: Tuning::default(),
+        };
+        let (numa_lines, kernel) = (NumaLines::Folded, Kernel::V6_1);
+        let era =
+            Era { lock_on_area_line: false, pcp_irq_off: false, ticket_locks, numa_lines, kernel };
+        World::new(round(1, cpus), Layout::new(&geometry, era, 1 + cpus as u64))
+    }
+
+    /// Mean hold of a lock under which a line of the CPU's own is used, by a locked instruction or
+    /// by a store, picoseconds.
+    fn hold_ps(cpus: usize, ticket_locks: bool, is_locked: bool) -> u64 {
+        let world = world(cpus, ticket_locks);
+        let lock = Rc::new(WorkLock::new(&world, world.layout.extra(0), "test"));
+        let job = |cpu: usize| -> Job {
+            let (world, lock) = (Rc::clone(&world), Rc::clone(&lock));
+            let own = world.layout.extra(1 + cpu as u64);
+            Box::new(move || {
+                for _ in 0..100 {
+                    lock.with(|| {
+                        if is_locked { world.locked(own) } else { world.write(own) }
+                        world.execute(5000);
+                    });
+                    world.execute(1000);
+                }
+            })
+        };
+        world.run((0..cpus).map(job).collect());
+        let time = world.stats().lock(|_| true);
+        time.hold_ps / time.taken
+    }
+
+    #[test]
+    fn a_locked_instruction_waits_for_the_store_that_makes_the_next_one_head() {
+        let longer = |cpus, tickets| hold_ps(cpus, tickets, true) - hold_ps(cpus, tickets, false);
+        let (alone, queue) = (longer(1, false), longer(8, false));
+        let costs = round(1, 8);
+        let transfer = costs.dirty_ps[0][0][0].min(costs.clean_socket_ps);
+        assert!(queue >= alone + transfer * 9 / 10, "{alone} {queue}: {transfer} a transfer");
+        // With two, one waits at most: it spins on the lock itself, and there is no queue.
+        assert!(longer(2, false) < alone + transfer / 2, "{} {alone}", longer(2, false));
+        assert!(longer(8, true) < alone + transfer / 2, "ticket locks have no queue");
+    }
+}

@@ -35,41 +35,16 @@ pub(crate) fn fetch(world: &World, waiting: &VecDeque<usize>, line: Line, from: 
 
 #[cfg(test)]
 mod tests {
-    use crate::instructions::Kernel;
     use std::rc::Rc;
 
-    use pageyard::{Geometry, NODES_MAX, NodeDesc, NodeId, Pfn, Tuning, ZoneDesc, ZoneKind};
-
-    use crate::costs::tests::round;
-    use crate::layout::{Era, Layout, NumaLines};
     use crate::lock::WorkLock;
-    use crate::world::{Job, World};
+    use crate::lock::tests::world;
+    use crate::world::Job;
 
     /// Holds a second of one lock, by so many CPUs that think between two holds.
     fn holds_per_s(cpus: usize, ticket_locks: bool) -> u64 {
         const HOLDS: u64 = 200;
-        let costs = round(1, cpus);
-        let node = NodeDesc { distance: [10; NODES_MAX], cpus: cpus as u16 };
-        let zone = ZoneDesc {
-            node: NodeId(0),
-            kind: ZoneKind::Normal,
-            start: Pfn(0),
-            spanned_pages: 1 << 10,
-            managed_pages: 1 << 10,
-        };
-        let geometry = Geometry {
-            max_order: 10,
-            pageblock_order: 9,
-            cpu_nodes: &vec![NodeId(0); cpus],
-            nodes: &[node],
-            zones: &[zone],
-            tuning: Tuning::default(),
-        };
-        let numa_lines = NumaLines::Folded;
-        let kernel = Kernel::V6_1;
-        let era =
-            Era { lock_on_area_line: false, pcp_irq_off: false, ticket_locks, numa_lines, kernel };
-        let world = World::new(costs, Layout::new(&geometry, era, 1));
+        let world = world(cpus, ticket_locks);
         let lock = Rc::new(WorkLock::new(&world, world.layout.extra(0), "test"));
         let job = |cpu: usize| -> Job {
             let (world, lock) = (Rc::clone(&world), Rc::clone(&lock));

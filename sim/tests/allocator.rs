@@ -46,6 +46,7 @@ fn costs(sockets: usize, cores: usize) -> Costs {
         sibling_ps: 0,
         pause_ps: 0,
         mispredict_ps: 6_000,
+        retpoline_ps: 12_000,
         loaded: Vec::new(),
         dram_bytes_per_us: 0,
         link_bytes_per_us: 0,

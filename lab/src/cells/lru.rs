@@ -216,3 +216,33 @@ impl Lru {
         self.world.write(self.world.layout.page(page));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pageyard::preset;
+    use pageyard_sim::machine::Machine;
+
+    use super::*;
+    use crate::cells::yard::Yard;
+
+    /// Time of putting pages on the list of a kernel, one CPU alone, picoseconds.
+    fn add_ps(kernel: u64) -> u64 {
+        let machine = Machine::named("skl-desktop").expect("a machine that comes along");
+        let policy = preset::find("linux-4.14").expect("a preset");
+        let yard = Yard::new(&machine, policy, 4096).expect("a machine");
+        let lru = Lru::of_nodes(&yard.world, 1, yard.records(), kernel).pop().expect("one node");
+        let world = Rc::clone(&yard.world);
+        let job = move || lru.add(&(0..PAGEVEC).collect::<Vec<usize>>());
+        yard.world.run(vec![Box::new(job)]);
+        world.time_of(0)
+    }
+
+    #[test]
+    fn a_kernel_with_retpolines_takes_longer_for_each_page() {
+        let machine = Machine::named("skl-desktop").expect("a machine that comes along");
+        let cycles = |ps: u64| ps * machine.clock_khz / 1_000_000_000;
+        let each = cycles(add_ps(RETPOLINES) - add_ps(RETPOLINES - 1)) / PAGEVEC as u64;
+        assert!((28..=40).contains(&each), "{each} cycles a page more");
+        assert!(add_ps(417) > add_ps(416), "three locked instructions a page, not one");
+    }
+}

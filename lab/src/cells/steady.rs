@@ -409,4 +409,43 @@ mod tests {
         assert_eq!(named("linux-4.16"), named("linux-4.18"), "chosen outside the lock, prefetched");
         assert_ne!(named("linux-4.18"), named("linux-4.19"), "a larger batch");
     }
+
+    fn tiles(cpus: usize) -> Vec<Tile> {
+        let policy = preset::find("linux-4.18").expect("a preset");
+        let mould = Mould { cpus, managed_pages: 1 << 22, pages: 2048, unmapping: 400, seed: 1 };
+        Ager::new(policy, mould).expect("a machine").age()
+    }
+
+    #[test]
+    fn a_page_is_in_one_place_and_as_much_is_in_use_at_all_times() {
+        let tiles = tiles(12);
+        assert_eq!(tiles.len(), TIMES);
+        for tile in &tiles {
+            let free = tile.free.iter().flat_map(|&(order, page)| page..page + (1 << order));
+            let mut pages: Vec<u32> = tile.held.iter().flatten().copied().chain(free).collect();
+            let all = pages.len();
+            pages.sort_unstable();
+            pages.dedup();
+            assert_eq!(pages.len(), all);
+        }
+        let used: Vec<usize> = tiles.iter().map(Tile::used).collect();
+        let (least, most) = (used.iter().min().unwrap(), used.iter().max().unwrap());
+        assert!(most - least <= most / 10, "processes are evenly spread, and stay so: {used:?}");
+    }
+
+    #[test]
+    fn what_many_take_from_falls_apart_and_one_alone_keeps_it_whole() {
+        let beside = |cpus| {
+            let tiles = tiles(cpus);
+            let pairs: Vec<bool> = tiles
+                .iter()
+                .flat_map(|tile| tile.held.iter())
+                .flat_map(|held| held.windows(2))
+                .map(|pair| pair[0].abs_diff(pair[1]) == 1)
+                .collect();
+            pairs.iter().filter(|&&is_beside| is_beside).count() * 100 / pairs.len()
+        };
+        let (one, many) = (beside(1), beside(24));
+        assert!(one > 90 && many < 40, "of a hundred pages beside the one before: {one}, {many}");
+    }
 }
