@@ -268,7 +268,11 @@ pub(crate) mod tests {
             Box::new(move || {
                 for _ in 0..100 {
                     lock.with(|| {
-                        if is_locked { world.locked(own) } else { world.write(own) }
+                        if is_locked {
+                            world.locked(own)
+                        } else {
+                            world.write(own)
+                        }
                         world.execute(5000);
                     });
                     world.execute(1000);

@@ -35,8 +35,8 @@ const CPUS: usize = 28;
 /// Pages of all processes of a tile.
 const PAGES: usize = CPUS * 6144;
 /// Times that every process maps and unmaps everything. A refill and a bulk free of 255 pages then
-/// take as long as in a node of 56 CPUs that was aged for 100 cycles from whole memory (49 us),
-/// or for 30 from single pages, within a twentieth.
+/// take 50 us on `skl-2s`; 47 in a node of 56 CPUs with 32768 pages each that was aged for 100
+/// cycles from whole memory, 49 to 51 in one that came from single pages.
 const CYCLES: usize = 10;
 /// Times at which a tile is looked at once it has aged. A node is laid out with pieces from
 /// different times.

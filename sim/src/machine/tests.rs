@@ -98,7 +98,7 @@ fn the_machines_are_those_of_the_published_tables() {
         ("bdw-2s", 88, 128),
         ("bdw-4s", 192, 496),
         ("skl-2s", 112, 128),
-        ("skl-4s", 192, 256),
+        ("skl-4s", 192, 768),
         ("clx-2s", 96, 128),
         ("icx-2s", 128, 128),
         ("icx-5320", 52, 256),
