@@ -8,6 +8,7 @@
 //! workloads; [`mixed`] sets small faults beside huge ones; [`recording`] runs what a [`program`]
 //! says was recorded.
 
+mod ager;
 pub mod begin;
 pub mod bulk;
 pub mod dice;
