@@ -14,11 +14,11 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use pageyard::{
-    Allocator, CpuId, Geometry, GeometryError, MigrateType, NODES_MAX, NodeDesc, NodeId, Pfn,
-    Policy, Request, Tuning, ZoneDesc, ZoneId, ZoneKind,
+    Allocator, CpuId, GeometryError, MigrateType, Pfn, Policy, Request, Tuning, ZoneId,
 };
 use pageyard_host::seq::Seq;
 
+use super::alone::Alone;
 use super::dice::Dice;
 use super::lru::PAGEVEC;
 use super::steady::{BLOCK, Mould, Tile};
@@ -117,24 +117,15 @@ impl Ager {
         let pages = (PAGES / cpus).min(mould.pages);
         let span = (cpus as u64 * (pages as u64 + 8192) * 2 + mould.managed_pages / 100)
             .next_multiple_of(BLOCK);
-        let node = NodeDesc { distance: [10; NODES_MAX], cpus: mould.cpus as u16 };
-        let zone = ZoneDesc {
-            node: NodeId(0),
-            kind: ZoneKind::Normal,
+        let node = Alone {
+            cpus,
+            node_cpus: mould.cpus,
             start: Pfn(BLOCK),
-            spanned_pages: span,
+            span,
             managed_pages: mould.managed_pages,
-        };
-        let geometry = Geometry {
-            max_order: 10,
-            pageblock_order: 9,
-            cpu_nodes: &vec![NodeId(0); cpus],
-            nodes: &[node],
-            zones: &[zone],
             tuning: Tuning::default(),
         };
-        let allocator = Allocator::new(Seq::new(()), &geometry, policy)?;
-        allocator.add_memory(zone.start, span);
+        let allocator = node.allocator(policy)?;
         let (pace, dice) = (Pace::of(pages, mould.unmapping), RefCell::new(Dice(mould.seed)));
         let mut ager = Ager { allocator, processes: Vec::new(), pace, round: 0, dice };
         ager.begin(cpus, mould.cpus);

@@ -9,6 +9,7 @@
 //! says was recorded.
 
 mod ager;
+mod alone;
 pub mod begin;
 pub mod bulk;
 pub mod dice;

@@ -4,13 +4,10 @@
 //! It is done for each node on its own, at no cost, with the same allocator under the same policy,
 //! and the machine's memory is then laid out with what is free. Nodes that are alike share it.
 
-use pageyard::{
-    Allocator, CpuId, Geometry, GeometryError, MigrateType, NODES_MAX, NodeDesc, NodeId, Pfn,
-    Policy, Tuning, ZoneDesc, ZoneId, ZoneKind,
-};
-use pageyard_host::seq::Seq;
+use pageyard::{CpuId, GeometryError, MigrateType, Pfn, Policy, Tuning, ZoneId};
 use pageyard_sim::machine::Machine;
 
+use super::alone::Alone;
 use super::work::mixed::break_up;
 use super::yard::{Yard, min_free_kbytes};
 
@@ -66,23 +63,10 @@ pub fn lay(machine: &Machine, policy: Policy, reach: u64) -> Result<Yard, Geomet
 fn broken_up(policy: Policy, node: Node) -> Result<Free, GeometryError> {
     let cpus = node.cpus.max(1);
     let start = Pfn(1 << 20);
-    let zone = ZoneDesc {
-        node: NodeId(0),
-        kind: ZoneKind::Normal,
-        start,
-        spanned_pages: node.span,
-        managed_pages: node.managed_pages,
-    };
-    let geometry = Geometry {
-        max_order: 10,
-        pageblock_order: 9,
-        cpu_nodes: &vec![NodeId(0); cpus],
-        nodes: &[NodeDesc { distance: [10; NODES_MAX], cpus: cpus as u16 }],
-        zones: &[zone],
-        tuning: Tuning { min_free_kbytes: node.min_free_kbytes, ..Tuning::default() },
-    };
-    let allocator = Allocator::new(Seq::new(()), &geometry, policy)?;
-    allocator.add_memory(start, node.span);
+    let Node { span, managed_pages, min_free_kbytes, .. } = node;
+    let tuning = Tuning { min_free_kbytes, ..Tuning::default() };
+    let alone = Alone { cpus, node_cpus: cpus, start, span, managed_pages, tuning };
+    let allocator = alone.allocator(policy)?;
     let set_up_as = |cpu: usize| allocator.platform().run_on(CpuId(cpu as u16));
     break_up(cpus, set_up_as, |page| allocator.alloc(page).ok(), |page| allocator.free(page, 0));
     for cpu in 0..cpus {
@@ -90,7 +74,7 @@ fn broken_up(policy: Policy, node: Node) -> Result<Free, GeometryError> {
         allocator.drain_cpu(CpuId(cpu as u16));
     }
     let mut free = Free::new();
-    for order in 0..=geometry.max_order {
+    for order in 0..=10 {
         allocator.visit_free(ZoneId(0), order, MigrateType::Movable, |page| {
             free.push((order, page.0 - start.0));
         });
