@@ -87,15 +87,15 @@ fn every_workload_runs_and_prints_what_is_its_own() {
 }
 
 #[test]
-fn in_step_one_half_of_the_cycle_waits_to_allocate_and_the_other_to_free() {
+fn processes_are_spread_over_as_much_of_their_cycle_as_is_asked_for() {
     let base = ["-m", "skl-desktop", "-p", "linux-4.19", "-w", "page_fault1", "--quick"];
-    let with = |step| printed(&[&base[..], &["--think-ns", "100", "--param", step]].concat());
-    let (apart, together) = (with("in-step=0"), with("in-step=1"));
+    let with = |spread| printed(&[&base[..], &["--think-ns", "100", "--param", spread]].concat());
+    let (apart, together) = (with("spread=100"), with("spread=25"));
     assert_ne!(apart, together);
     for site in ["zone refill", "zone bulk free"] {
         assert!(together.contains(site), "{together}");
     }
-    assert_eq!(together, with("in-step=1"));
+    assert_eq!(together, with("spread=25"));
 }
 
 #[test]
@@ -103,10 +103,7 @@ fn parameters_are_the_workloads_own() {
     let with = |param: &'static str, workload: &'static str| {
         ["-m", "skl-desktop", "-p", "linux-6.6", "-w", workload, "--param", param]
     };
-    refused(
-        &with("pages=9", "page_fault1"),
-        "no parameter 'pages'; there are: lru-kernel, in-step",
-    );
+    refused(&with("pages=9", "page_fault1"), "no parameter 'pages'; there are: lru-kernel, spread");
     refused(&with("page=9", "bulk"), "nearest: pages");
     refused(&with("pages=0", "bulk"), "must be from 1 to");
     refused(&with("pages", "bulk"), "write NAME=NUMBER");

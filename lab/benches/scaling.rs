@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use pageyard::preset;
 use pageyard_lab::cells::page_fault1::{self, Config};
+use pageyard_lab::cells::points::Around;
 use pageyard_lab::html::curves::{self, Curve, Plan};
 use pageyard_sim::machine::Machine;
 
@@ -45,6 +46,8 @@ impl Row {
             cpus: self.cpus,
             think_ps: 1_000_000,
             unmapping: 300,
+            around: Around { middle: 0, spread: 1000 },
+            see_both: true,
             holds: (5, self.holds),
             faults: 32_768,
             seed: 1,

@@ -10,13 +10,25 @@ use super::dice::Dice;
 use super::homes;
 use super::lru::{Lru, PAGEVEC};
 use super::page_fault1::PAGES;
-use super::points;
+use super::points::{self, Around, CYCLE};
 use super::steady::{Floor, Mould, Tile};
 use super::yard::Yard;
 
-/// Thousandths of processes that unmapped while memory was aged, if all of them map now or all
-/// unmap: about what comes out where each does so when it likes.
-const IN_STEP: u64 = 400;
+/// What cells of page faults begin with.
+#[derive(Clone, Copy, Debug)]
+pub struct Steady {
+    /// CPUs that run a process.
+    pub cpus: usize,
+    /// Thousandths of its time that a process unmaps.
+    pub unmapping: u64,
+    /// Where the processes of the first node are; those of others are as far from each other as
+    /// they can be.
+    pub around: Around,
+    /// Pages of a file for each process.
+    pub file_pages: u64,
+    /// Which sample of memory in steady state it is; nodes share one.
+    pub sample: u64,
+}
 
 /// A process as it begins.
 #[derive(Clone, Debug, Default)]
@@ -37,52 +49,46 @@ pub struct Begun {
     pub from_nothing: bool,
 }
 
-/// Lays out the memory of every node as it is after minutes of mapping and unmapping, with room for
-/// so many pages of a file for each process. Of a thousand processes, `unmapping` are doing that.
+/// Lays out the memory of every node as it is after minutes of mapping and unmapping.
 ///
 /// # Errors
 /// The policy contradicts itself, or no such machine can be built.
 pub fn steady(
     machine: &Machine,
     policy: Policy,
-    cpus: usize,
-    unmapping: u64,
-    file_pages: u64,
+    steady: &Steady,
     dice: &mut Dice,
 ) -> Result<Begun, GeometryError> {
+    let &Steady { cpus, unmapping, around, file_pages, sample } = steady;
     let sockets = machine.topology.sockets as usize;
-    // Nodes share a sample of memory in steady state; each seed of a cell has its own.
-    let seed = dice.0;
     let homes = &homes::of(machine)?;
     let home_of = |cpu: usize| usize::from(homes[node_of(machine, cpu)].0);
     let on = |node: usize| (0..cpus).filter(move |&cpu| home_of(cpu) == node);
     let mut floors = Vec::new();
     let mut processes: Vec<Begins> = vec![Begins::default(); cpus];
     for node in 0..sockets {
-        let points = points::of_node(on(node).count(), PAGES, unmapping, dice);
+        let apart = node as u64 * CYCLE / sockets as u64;
+        let around = Around { middle: (around.middle + apart) % CYCLE, ..around };
+        let points = points::of_node(on(node).count(), PAGES, unmapping, around, dice);
         for (cpu, point) in on(node).zip(&points) {
             processes[cpu].group = point.group;
         }
-        let wanted: Vec<usize> = points.iter().map(|point| point.pages).collect();
         let mould = Mould {
-            cpus: wanted.len(),
+            cpus: points.len(),
             managed_pages: machine.node_memory_bytes[node] / 4096,
             pages: PAGES,
-            unmapping: match unmapping {
-                0 | 1000 => IN_STEP,
-                some => ((some + 50) / 100 * 100).clamp(100, 900),
-            },
-            seed,
+            unmapping: ((unmapping + 50) / 100 * 100).clamp(100, 900),
+            spread: around.spread,
+            seed: sample,
         };
-        let tile =
-            if wanted.is_empty() { Arc::from([Tile::default()]) } else { Tile::of(policy, mould)? };
-        floors.push(Floor::lay(tile, &wanted, PAGES, dice));
+        let tiles = if points.is_empty() { Arc::from([]) } else { Tile::of(policy, mould)? };
+        floors.push(Floor::lay(&tiles, around.middle, &points, PAGES, dice));
     }
     let some = machine.node_memory_bytes.iter().filter(|bytes| **bytes > 0);
     let with_memory = some.clone().count().max(1);
     let reach = floors.iter().zip(&machine.node_memory_bytes).map(|(floor, bytes)| {
         let more = cpus.div_ceil(with_memory) as u64 * (PAGES as u64 + file_pages + 8192);
-        floor.pages() + more + bytes / 4096 / 200 + 65536
+        floor.pages + more + bytes / 4096 / 200 + 65536
     });
     let reach = reach.max().unwrap_or(0);
     if some.clone().any(|bytes| bytes / 4096 < reach) {
@@ -97,7 +103,7 @@ pub fn steady(
         for (order, page) in floor.free() {
             yard.allocator.seed_free(at(page), order, MigrateType::Movable);
         }
-        yard.allocator.add_memory(at(floor.pages()), yard.span(node) - floor.pages());
+        yard.allocator.add_memory(at(floor.pages), yard.span(node) - floor.pages);
         for (cpu, pages) in on(node).zip(floor.held) {
             yard.world.set_up_as(cpu);
             for pfn in pages.iter().map(|&page| at(page)) {

@@ -4,6 +4,7 @@ use pageyard::{Request, preset};
 
 use super::*;
 use crate::cells::page_fault1::{self, Config, Outcome};
+use crate::cells::points::Around;
 use crate::cells::yard::Yard;
 
 /// A bundled machine whose nodes have so many GiB.
@@ -58,6 +59,8 @@ fn faults(gib: &[u64]) -> Outcome {
         cpus: 2,
         think_ps: 1_000_000,
         unmapping: 300,
+        around: Around { middle: 0, spread: 1000 },
+        see_both: true,
         holds: (3, 10),
         faults: 32768,
         seed: 1,
@@ -70,7 +73,9 @@ fn faults(gib: &[u64]) -> Outcome {
 #[test]
 fn faults_on_a_node_without_memory_work_and_cost_the_way_to_the_other() {
     let (near, far) = (faults(&[64, 64]), faults(&[0, 64]));
-    assert!(far.measured.work > 0 && far.score_per_s > 0);
-    assert!(far.score_per_s < near.score_per_s, "{} {}", far.score_per_s, near.score_per_s);
+    let page_ps =
+        |outcome: &Outcome| outcome.spent.map(|(ps, pages)| ps / pages.max(1)).iter().sum::<u64>();
+    assert!(far.measured.work > 0 && page_ps(&near) > 0);
+    assert!(page_ps(&far) > page_ps(&near), "{} {}", page_ps(&far), page_ps(&near));
     assert_eq!(faults(&[0, 64]), far);
 }

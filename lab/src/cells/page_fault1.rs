@@ -11,11 +11,12 @@ use pageyard::{GeometryError, Policy};
 use pageyard_sim::machine::Machine;
 use pageyard_sim::world::Job;
 
-use super::begin::{self, Begun};
+use super::begin::{self, Begun, Steady};
 use super::dice::Dice;
 use super::file::FilePages;
 use super::lru::Lru;
 use super::modelled::{Held, Modelled};
+use super::points::Around;
 use super::work::Watch;
 use super::work::area::{Area, MAP};
 use super::work::page_fault::Process;
@@ -35,8 +36,12 @@ pub struct Config {
     pub cpus: usize,
     /// Time of a fault outside of the allocator, the LRU list and clearing, picoseconds.
     pub think_ps: u64,
-    /// Thousandths of processes that are unmapping at first.
+    /// Thousandths of its time that a process unmaps.
     pub unmapping: u64,
+    /// Where the processes of the first node are in their cycles.
+    pub around: Around,
+    /// Measuring goes on until mapping and unmapping were both seen.
+    pub see_both: bool,
     /// Holds of zone locks by every CPU before measuring, and while measuring.
     pub holds: (u32, u32),
     /// Faults of a CPU after which it is warm, and after which it was measured, if its cache is so
@@ -53,13 +58,8 @@ pub struct Config {
 pub struct Outcome {
     /// The measured stretch; the unit of work is a fault.
     pub measured: Measured,
-    /// Thousandths of processes unmapping that the measured speeds would lead to.
-    pub unmapping: u64,
-    /// Pages a second of whole cycles: a stretch sees some more of mapping or of unmapping than
-    /// would go on together, so that time of a page is measured for each, and added.
-    pub score_per_s: u64,
-    /// Time of a page, mapping and unmapping, picoseconds; 0 where it was not seen.
-    pub page_ps: [u64; 2],
+    /// Time that CPUs spent mapping and unmapping, picoseconds, and how many pages.
+    pub spent: [(u64, u64); 2],
 }
 
 /// Time that CPUs spent on pages while it was measured.
@@ -77,9 +77,8 @@ impl Spent {
         }
     }
 
-    /// Time of a page, if there was one.
-    fn page_ps(&self) -> Option<u64> {
-        self.ps.get().checked_div(self.pages.get()).filter(|&ps| ps > 0)
+    fn get(&self) -> (u64, u64) {
+        (self.ps.get(), self.pages.get())
     }
 }
 
@@ -140,10 +139,13 @@ pub fn run_touching(
     touch: Touch,
 ) -> Result<Outcome, GeometryError> {
     let sockets = machine.topology.sockets as usize;
-    let mut dice = Dice(config.seed);
+    // Another stretch of the same seed has the same memory and other points.
+    let mut dice = Dice(config.seed ^ (config.around.middle << 32));
     let file_pages = if touch == Touch::Clear { 0 } else { PAGES as u64 };
+    let Config { cpus, unmapping, around, seed: sample, .. } = *config;
+    let steady = Steady { cpus, unmapping, around, file_pages, sample };
     let Begun { yard, processes, from_nothing } =
-        begin::steady(machine, policy, config.cpus, config.unmapping, file_pages, &mut dice)?;
+        begin::steady(machine, policy, &steady, &mut dice)?;
     let yard = Rc::new(yard);
     let lrus = Rc::new(Lru::of_nodes(&yard.world, sockets, yard.records(), config.lru_kernel));
     begin::list(&yard, &lrus, &processes, &mut dice);
@@ -151,7 +153,7 @@ pub fn run_touching(
     let clock = Rc::new(Clock::default());
     yard.control.arm(config.cpus, config.holds.0, config.holds.1);
     yard.control.bound(config.faults);
-    if (1..1000).contains(&config.unmapping) {
+    if config.see_both {
         yard.control.see_parts(2);
     }
     if from_nothing {
@@ -172,12 +174,6 @@ pub fn run_touching(
     }
     yard.world.run(jobs);
     let measured = yard.control.measured().expect("it ran until it was measured");
-    let page_ps = clock.map.page_ps().zip(clock.unmap.page_ps());
-    let (unmapping, score_per_s) =
-        page_ps.map_or((config.unmapping, measured.per_second()), |(map, unmap)| {
-            let score = config.cpus as u128 * 1_000_000_000_000 / u128::from(map + unmap);
-            (unmap * 1000 / (map + unmap), score as u64)
-        });
-    let page_ps = [&clock.map, &clock.unmap].map(|spent| spent.page_ps().unwrap_or(0));
-    Ok(Outcome { measured, unmapping, score_per_s, page_ps })
+    let spent = [clock.map.get(), clock.unmap.get()];
+    Ok(Outcome { measured, spent })
 }

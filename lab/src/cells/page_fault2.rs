@@ -20,6 +20,7 @@ pub fn run(machine: &Machine, policy: Policy, config: &Config) -> Result<Outcome
 #[cfg(test)]
 mod tests {
     use super::super::page_fault1;
+    use super::super::points::Around;
     use super::*;
     use pageyard::preset;
 
@@ -32,6 +33,8 @@ mod tests {
             cpus,
             think_ps: 1_000_000,
             unmapping: 300,
+            around: Around { middle: 0, spread: 1000 },
+            see_both: true,
             holds: (3, 10),
             faults: 32768,
             seed: 1,

@@ -1,12 +1,34 @@
 //! Where in their cycles processes begin.
 //!
-//! Of processes that went on for minutes, as many are at one point of their cycle as at another.
-//! Points that are drawn for each process alone are at random also in how many map and how far they
-//! are, all together: a short cell then measures what was drawn. Here the cycle is cut into as many
-//! stretches as there are processes, and one begins somewhere within each.
+//! Processes of will-it-scale begin together, and who waits in fair queues with all others goes on
+//! as fast as they do. So they keep some step for minutes: they are spread over a part of their
+//! cycle. A cell is too short to see all of it. It looks at the processes of each node at another
+//! point, and at several times.
 
 use super::dice::Dice;
 use super::work::page_fault::GATHER;
+
+/// A whole cycle: points of it are counted in millionths.
+pub const CYCLE: u64 = 1_000_000;
+
+/// Where the processes of a node are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Around {
+    /// The middle of them, millionths of the cycle. At 0 it begins to map.
+    pub middle: u64,
+    /// From the first to the last of them, thousandths of the cycle; at 1000 they are anywhere.
+    pub spread: u64,
+}
+
+impl Around {
+    /// Where one of `n` processes is, each in a stretch of its own; `part` is where within that,
+    /// millionths.
+    #[must_use]
+    pub fn point(self, at: usize, n: usize, part: u64) -> u64 {
+        let from_first = (at as u64 * CYCLE + part) * self.spread / (n as u64 * 1000);
+        (self.middle + CYCLE - self.spread * CYCLE / 2000 + from_first) % CYCLE
+    }
+}
 
 /// Where a process begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,24 +39,29 @@ pub struct Point {
     pub group: usize,
 }
 
-/// A number below `end` from each of `n` stretches of the same length, in an order of chance.
-fn spread(n: usize, end: usize, dice: &mut Dice) -> Vec<usize> {
-    let mut points: Vec<usize> =
-        (0..n).map(|at| (at * end + dice.below(end as u64) as usize) / n).collect();
-    dice.shuffle(&mut points);
-    points
-}
-
-/// Points for `n` processes of a node, of which each maps up to `most` pages; of a thousand
-/// processes, `unmapping` are unmapping.
-pub fn of_node(n: usize, most: usize, unmapping: u64, dice: &mut Dice) -> Vec<Point> {
-    let unmap = (n as u64 * unmapping + dice.below(1000)) / 1000;
-    let unmap = n.min(unmap as usize);
-    let groups = spread(unmap, GATHER, dice).into_iter().map(|group| group + 1);
-    let groups = groups.chain(std::iter::repeat_n(0, n - unmap)).collect::<Vec<usize>>();
-    let pages = spread(unmap, most, dice).into_iter().chain(spread(n - unmap, most, dice));
-    let mut points: Vec<Point> =
-        pages.zip(groups).map(|(pages, group)| Point { pages, group }).collect();
+/// Points for `n` processes of a node, of which each maps up to `most` pages and spends so many
+/// thousandths of its time unmapping.
+pub fn of_node(
+    n: usize,
+    most: usize,
+    unmapping: u64,
+    around: Around,
+    dice: &mut Dice,
+) -> Vec<Point> {
+    let unmapping = unmapping * CYCLE / 1000;
+    let mapping = CYCLE - unmapping;
+    let point = |at: u64, dice: &mut Dice| match at.checked_sub(mapping) {
+        None => Point { pages: (at * most as u64 / mapping) as usize, group: 0 },
+        Some(at) => Point {
+            pages: ((unmapping - at) * most as u64 / unmapping) as usize,
+            group: 1 + dice.below(GATHER as u64) as usize,
+        },
+    };
+    let mut points = Vec::with_capacity(n);
+    for at in 0..n {
+        let within = dice.below(CYCLE);
+        points.push(point(around.point(at, n, within), dice));
+    }
     dice.shuffle(&mut points);
     points
 }
@@ -45,28 +72,43 @@ mod tests {
 
     #[test]
     fn every_stretch_of_the_cycle_has_its_process() {
+        let around = Around { middle: 0, spread: 1000 };
         for seed in 0..20 {
-            let points = of_node(48, 32768, 400, &mut Dice(seed));
+            let points = of_node(48, 32768, 400, around, &mut Dice(seed));
             assert_eq!(points.len(), 48);
             let (unmap, map): (Vec<Point>, Vec<Point>) =
                 points.into_iter().partition(|point| point.group > 0);
-            assert!((19..=20).contains(&unmap.len()), "0.4 of 48 is 19.2");
+            assert!((19..=20).contains(&unmap.len()), "0.4 of 48 is 19.2: {}", unmap.len());
             for part in [unmap, map] {
                 let mut pages: Vec<usize> = part.iter().map(|point| point.pages).collect();
                 pages.sort_unstable();
-                for (at, &page) in pages.iter().enumerate() {
-                    let (from, to) = (at * 32768 / part.len(), (at + 1) * 32768 / part.len());
-                    assert!((from..=to).contains(&page), "{page} is not from {from} to {to}");
-                }
+                let widest = pages.windows(2).map(|pair| pair[1] - pair[0]).max();
+                assert!(widest <= Some(2 * 32768 / part.len() + 2000), "{pages:?}");
             }
         }
     }
 
     #[test]
+    fn in_step_all_are_at_the_same_point() {
+        let at = |middle| of_node(40, 1000, 250, Around { middle, spread: 0 }, &mut Dice(1));
+        assert!(at(375_000).iter().all(|point| (point.pages, point.group) == (500, 0)));
+        assert!(at(875_000).iter().all(|point| point.pages == 500 && point.group > 0));
+    }
+
+    #[test]
+    fn half_a_cycle_apart_some_unmap_and_some_map() {
+        let points = of_node(40, 1000, 400, Around { middle: 600_000, spread: 500 }, &mut Dice(1));
+        let unmap = points.iter().filter(|point| point.group > 0).count();
+        assert_eq!(unmap, 20);
+        assert!(points.iter().all(|point| point.pages > 300), "half-way up, half-way down");
+    }
+
+    #[test]
     fn one_process_maps_as_often_as_it_should() {
-        let maps = |seed| of_node(1, 32768, 400, &mut Dice(seed))[0].group == 0;
+        let around = Around { middle: 0, spread: 1000 };
+        let maps = |seed| of_node(1, 32768, 400, around, &mut Dice(seed))[0].group == 0;
         let often = (0..1000).filter(|&seed| maps(seed)).count();
         assert!((550..650).contains(&often), "{often} of a thousand");
-        assert_eq!(of_node(0, 32768, 400, &mut Dice(1)), []);
+        assert_eq!(of_node(0, 32768, 400, around, &mut Dice(1)), []);
     }
 }

@@ -59,10 +59,10 @@ pub fn is_netperf(workload: &str) -> bool {
 }
 
 /// Whether a parameter says something to this machine. Here the clock ends most workloads, not a
-/// number of rounds, and nobody is kept in step.
+/// number of rounds, and processes are where they are.
 pub(super) fn is_known(workload: &str, parameter: &str) -> bool {
     match parameter {
-        "warm" | "messages" | "in-step" => false,
+        "warm" | "messages" | "spread" => false,
         "rounds" => workload == "bulk",
         _ => true,
     }

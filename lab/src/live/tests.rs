@@ -81,9 +81,9 @@ fn what_this_host_cannot_run_is_refused_with_what_it_can() {
         }
     }
     let faults = plan("page_fault1", "linux-6.6", 1);
-    let given = BTreeMap::from([("in-step".to_string(), 1)]);
-    let in_step = fill(faults.workload, &given, true, None).expect_err("not here").to_string();
-    assert!(in_step.contains("in-step = 1: is for modelled machines only"), "{in_step}");
+    let given = BTreeMap::from([("spread".to_string(), 60)]);
+    let spread = fill(faults.workload, &given, true, None).expect_err("not here").to_string();
+    assert!(spread.contains("spread = 60: is for modelled machines only"), "{spread}");
     let trace = |recorded_cpus, cpus| Plan { recorded_cpus, ..plan("trace", "linux-6.6", cpus) };
     let wide = error(&trace(has + 5, has + 5));
     assert!(wide.contains(&format!("shows {} CPUs", has + 5)), "{wide}");

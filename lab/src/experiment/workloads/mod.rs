@@ -5,11 +5,11 @@ use super::workload::{Adapter, IN_PAIRS};
 
 mod bulk;
 mod free_all;
-mod in_step;
 mod mixed;
 mod netperf;
 mod page_bench;
 mod page_fault1;
+mod stretches;
 pub mod trace;
 
 /// Every workload, in the order in which they are listed.

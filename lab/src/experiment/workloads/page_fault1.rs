@@ -4,9 +4,11 @@
 use super::super::cell::{CellError, Ready};
 use super::super::outcome::CellResult;
 use super::super::workload::{Adapter, Cpus, Parameter};
-use super::{in_step, unbuilt};
+use super::{stretches, unbuilt};
+use crate::cells::dice::Dice;
 use crate::cells::lru::KERNEL;
-use crate::cells::page_fault1::{Config, Touch, run_touching};
+use crate::cells::page_fault1::{Config, Outcome, Touch, run_touching};
+use crate::cells::points::{Around, CYCLE};
 
 /// Think time where nothing says more: in the order of a fault's page tables and exceptions.
 const THINK_PS: u64 = 1_000_000;
@@ -25,6 +27,16 @@ const HOLDS_QUICK_LEAST: (u32, u32) = (4, 6);
 /// Faults of each CPU that are enough at the least if caches are so large that zone locks are
 /// hardly met: a quarter of a process's cycle.
 const FAULTS_LEAST: u64 = 8192;
+/// Points of the cycle at which processes are looked at, and with `--quick`: nodes are at different
+/// ones, and machines with few nodes have several stretches.
+const POINTS: usize = 4;
+const POINTS_QUICK: usize = 2;
+/// CPUs that are too few to stand for all parts of the cycle: they are seen mapping and unmapping in
+/// one stretch.
+const FEW: usize = 8;
+/// Per cent of their cycle over which processes are spread, which begin together: about what 1 % of
+/// difference in their speeds makes of it in five minutes (lab/examples/drift.rs).
+const SPREAD_PCT: u64 = 50;
 /// Pages that pass a zone lock while one process maps and unmaps everything, and some.
 const CYCLE_PAGES: u32 = 70_000;
 
@@ -45,11 +57,11 @@ pub const ADAPTER: Adapter = Adapter {
             range: 400..=KERNEL,
         },
         Parameter {
-            name: "in-step",
-            about: "1: all processes map at the same time and then unmap; 0: each when it likes",
-            default: 0,
-            quick: 0,
-            range: 0..=1,
+            name: "spread",
+            about: "per cent of their cycle over which processes are spread; 100: anywhere",
+            default: SPREAD_PCT,
+            quick: SPREAD_PCT,
+            range: 25..=100,
         },
     ],
     figures: &[],
@@ -83,34 +95,51 @@ fn holds_quick(batch: u32) -> (u32, u32) {
 
 fn run(ready: &Ready, touch: Touch) -> Result<CellResult, CellError> {
     let cell = &ready.cell;
+    let sockets = ready.machine().topology.sockets as usize;
+    let is_seen_whole = cell.cpus < FEW;
+    let spread = if cell.cpus == 1 { 1000 } else { ready.parameter("spread") * 10 };
+    let stretches = match (is_seen_whole, cell.quick) {
+        (true, _) => 1,
+        // Two points see every part of the cycle if each sees half of it.
+        (_, true) if spread >= 500 => POINTS_QUICK.div_ceil(sockets),
+        _ => POINTS.div_ceil(sockets),
+    };
     let pass = |unmapping, holds: (u32, u32)| {
         let (cpus, think_ps, seed) = (cell.cpus, cell.think_ps, cell.seed);
         let lru_kernel = ready.parameter("lru-kernel");
+        let holds = (holds.0, holds.1.div_ceil(stretches as u32));
         // Far more than so many holds take, unless caches hold everything.
         let faults = FAULTS_LEAST.max(4 * u64::from(holds.1) * u64::from(ready.batch_pages()));
-        let config = Config { cpus, think_ps, unmapping, holds, faults, seed, lru_kernel };
-        let outcome = run_touching(ready.machine(), ready.policy(), &config, touch);
-        outcome.map_err(|error| unbuilt(ready, &error))
+        let first = Dice(seed).below(CYCLE);
+        let of_stretch = |stretch: usize| {
+            let apart = stretch as u64 * CYCLE / (stretches * sockets) as u64;
+            let config = Config {
+                cpus,
+                think_ps,
+                unmapping,
+                around: Around { middle: (first + apart) % CYCLE, spread },
+                see_both: is_seen_whole,
+                holds,
+                faults,
+                seed,
+                lru_kernel,
+            };
+            let outcome = run_touching(ready.machine(), ready.policy(), &config, touch);
+            outcome.map_err(|error| unbuilt(ready, &error))
+        };
+        (0..stretches).map(of_stretch).collect::<Result<Vec<Outcome>, CellError>>()
     };
     let holds = if cell.quick { holds_quick(ready.batch_pages()) } else { HOLDS };
-    if ready.parameter("in-step") == 1 && cell.cpus > 1 {
-        return Ok(in_step::cycle(&pass(0, holds)?, &pass(1000, holds)?));
-    }
     let first = unmapping_first(cell.think_ps);
-    // One CPU alone has to be seen mapping and unmapping; of many, some do this and some that.
-    let outcome = if cell.cpus == 1 {
+    let parts = if cell.cpus == 1 {
         let cycle = (CYCLE_PAGES / ready.batch_pages()).max(2);
         // It begins in memory in steady state: what its caches hold is there after a quarter.
         pass(first, if cell.quick { (cycle.div_ceil(4), cycle) } else { (cycle, cycle) })?
     } else if cell.quick {
         pass(first, holds)?
     } else {
-        let first = pass(first, HOLDS_FIRST)?;
-        pass(first.unmapping, holds)?
+        let page = stretches::page_ps(&pass(first, HOLDS_FIRST)?);
+        pass(page.map_or(first, stretches::unmapping), holds)?
     };
-    Ok(CellResult {
-        unmapping_thousandths: outcome.unmapping,
-        score_per_s: outcome.score_per_s,
-        ..CellResult::of_measured(&outcome.measured)
-    })
+    Ok(stretches::together(&parts))
 }
