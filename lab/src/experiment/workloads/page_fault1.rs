@@ -31,11 +31,11 @@ const FAULTS_LEAST: u64 = 8192;
 /// ones, and machines with few nodes have several stretches.
 const POINTS: usize = 4;
 const POINTS_QUICK: usize = 2;
-/// CPUs that are too few to stand for all parts of the cycle: they are seen mapping and unmapping in
-/// one stretch.
+/// CPUs that are too few to stand for all parts of the cycle: they are seen mapping and unmapping
+/// in one stretch.
 const FEW: usize = 8;
-/// Per cent of their cycle over which processes are spread, which begin together: about what 1 % of
-/// difference in their speeds makes of it in five minutes (lab/examples/drift.rs).
+/// Per cent of their cycle over which processes are spread, which begin together: what 0.3 to 1 %
+/// of difference in their speeds make of it in five minutes (lab/examples/drift.rs).
 const SPREAD_PCT: u64 = 50;
 /// Pages that pass a zone lock while one process maps and unmaps everything, and some.
 const CYCLE_PAGES: u32 = 70_000;
