@@ -61,7 +61,7 @@ impl Tile {
         self.held.iter().map(|held| held.pages.len()).sum()
     }
 
-    /// The tiles of a policy: from [`POINTS`] points of a cycle each, several cycles. Cells that
+    /// The tiles of a policy: from several points of a cycle each, and several cycles. Cells that
     /// begin alike share them.
     ///
     /// # Errors
