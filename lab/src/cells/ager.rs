@@ -165,7 +165,9 @@ impl Ager {
         let unmap: Vec<usize> = (0..cpus).filter(|&cpu| held[cpu].1 || cpus == 1).collect();
         let limit = |&cpu: &usize| self.allocator.pcp_limit(ZoneId(0), CpuId(cpu as u16)) as usize;
         let cached: usize = unmap.iter().map(limit).sum();
-        let mut pages: Vec<u32> = (0..peak + between(peak, mould.cpus) + cached)
+        // They never hold more than everything.
+        let in_play = (peak + between(peak, mould.cpus)).min(cpus * pace.pages);
+        let mut pages: Vec<u32> = (0..in_play + cached)
             .map(|_| self.allocator.alloc(&Request::user(0)).expect("room for all").0 as u32)
             .collect();
         if cpus > 1 {
