@@ -116,7 +116,10 @@ impl Watch for Meter {
     fn spent(&self, part: usize, ps: u64, pages: u64) {
         let clock = &self.clock;
         (if part == MAP { &clock.map } else { &clock.unmap }).note(&self.yard, ps, pages);
-        self.yard.control.saw(part);
+        // Taking pages off their page table is no whole page yet.
+        if pages > 0 {
+            self.yard.control.saw(part);
+        }
     }
 }
 
