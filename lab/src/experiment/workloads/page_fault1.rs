@@ -30,9 +30,9 @@ const FAULTS_LEAST: u64 = 8192;
 /// ones, and machines with few nodes have several stretches.
 const POINTS: usize = 4;
 const POINTS_QUICK: usize = 2;
-/// Where the first of two is, millionths of the cycle. Two do not stand for all of it: from here they
-/// gave 55 and 14 % of the time for zone and LRU lock on `skl-2s` at batch 31, 55 and 13 at 63, where
-/// twelve points gave 61 and 7 both times; from an eighth of the cycle, 58 and 10, and 30 and 36.
+/// Where the first of two is, millionths of the cycle. Two do not stand for all of it. From here
+/// they gave 55 and 14 % of the time for zone and LRU lock on `skl-2s` at batch 31, 55 and 13 at
+/// 63, where twelve points gave 61 and 7; from an eighth of the cycle, 58 and 10, 30 and 36.
 const QUICK_AT: u64 = 822_465;
 /// CPUs that are too few to stand for all parts of the cycle: they are seen mapping and unmapping
 /// in one stretch.
