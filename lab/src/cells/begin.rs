@@ -82,7 +82,7 @@ pub fn steady(
             seed: sample,
         };
         let tiles = if points.is_empty() { Arc::from([]) } else { Tile::of(policy, mould)? };
-        floors.push(Floor::lay(&tiles, around.middle, &points, PAGES, dice));
+        floors.push(Floor::lay(tiles, around.middle, &points, PAGES, dice));
     }
     let some = machine.node_memory_bytes.iter().filter(|bytes| **bytes > 0);
     let with_memory = some.clone().count().max(1);

@@ -111,8 +111,10 @@ pub(super) fn of_tiles(policy: Policy) -> Policy {
 /// How the memory of a node is laid out with tiles.
 #[derive(Clone, Debug)]
 pub struct Floor {
-    /// Where each tile that is laid begins, in pages from the start of the node's memory.
-    laid: Vec<(u64, Tile)>,
+    /// The tiles of all points.
+    tiles: Arc<[Tile]>,
+    /// Where each that is laid begins, in pages from the start of the node's memory, and which one.
+    laid: Vec<(u64, usize)>,
     /// Pages of all of them.
     pub pages: u64,
     /// Pages that each process holds, counted from the start of the node's memory, in the order in
@@ -128,7 +130,7 @@ impl Floor {
     /// by the same part, each from those who did what it does; `most` is what one can hold.
     #[must_use]
     pub fn lay(
-        tiles: &[Tile],
+        tiles: Arc<[Tile]>,
         middle: u64,
         points: &[Point],
         most: usize,
@@ -138,18 +140,19 @@ impl Floor {
         let (mut laid, mut end) = (Vec::new(), 0);
         let all: usize = points.iter().map(|point| point.pages).sum();
         let mut used = 0;
-        for tile in tiles.iter().skip(first).step_by(POINTS).cycle() {
+        for at in (first..tiles.len()).step_by(POINTS).cycle() {
+            let tile = &tiles[at];
             // The last one is laid if that is nearer to what is wanted than without it.
             if !laid.is_empty() && used + tile.used() / 2 > all {
                 break;
             }
-            laid.push((end, tile.clone()));
+            laid.push((end, at));
             end += tile.blocks * BLOCK;
             used += tile.used().max(1);
         }
         let mut pools = [true, false].map(|unmap| {
-            let strings = laid.iter().flat_map(|(start, tile)| {
-                let of_kind = tile.held.iter().filter(move |held| held.is_unmapping == unmap);
+            let strings = laid.iter().flat_map(|&(start, at)| {
+                let of_kind = tiles[at].held.iter().filter(move |held| held.is_unmapping == unmap);
                 of_kind.map(move |held| held.pages.iter().map(move |&at| start + u64::from(at)))
             });
             let mut strings: Vec<_> = strings.collect();
@@ -171,14 +174,14 @@ impl Floor {
             held.push(pages);
         }
         let left = pools.into_iter().flatten().collect();
-        Floor { laid, pages: end, held, left }
+        Floor { tiles, laid, pages: end, held, left }
     }
 
     /// Free blocks, counted from the start of the node's memory, by order from the head of each
     /// list. The lists of tiles are one behind another.
     pub fn free(&self) -> impl Iterator<Item = (u8, u64)> {
-        let of_tiles = self.laid.iter().flat_map(|(start, tile)| {
-            tile.free.iter().map(move |&(order, page)| (order, start + u64::from(page)))
+        let of_tiles = self.laid.iter().flat_map(|&(start, at)| {
+            self.tiles[at].free.iter().map(move |&(order, page)| (order, start + u64::from(page)))
         });
         of_tiles.chain(self.left.iter().map(|&page| (0, page)))
     }
