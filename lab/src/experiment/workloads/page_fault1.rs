@@ -22,7 +22,7 @@ const HOLDS_FIRST: (u32, u32) = (5, 10);
 const HOLDS: (u32, u32) = (10, 30);
 /// Pages of these for `--quick`: to warm up, to measure; and the fewest holds, of a large batch.
 const PAGES_QUICK: (u32, u32) = (124, 310);
-const HOLDS_QUICK_LEAST: (u32, u32) = (3, 5);
+const HOLDS_QUICK_LEAST: (u32, u32) = (4, 6);
 /// Faults of each CPU that are enough at the least if caches are so large that zone locks are
 /// hardly met: a quarter of a process's cycle.
 const FAULTS_LEAST: u64 = 8192;
