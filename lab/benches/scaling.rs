@@ -49,7 +49,7 @@ impl Row {
             around: Around { middle: 0, spread: 1000 },
             see_both: true,
             holds: (5, self.holds),
-            faults: 32_768,
+            pages: 32_768,
             seed: 1,
             lru_kernel: 418,
         };

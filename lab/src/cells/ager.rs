@@ -14,7 +14,6 @@
 //! anywhere, as the balance of processes at any points is much nearer to that than to whole memory.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 
 use pageyard::{
     Allocator, CpuId, GeometryError, MigrateType, Pfn, Policy, Request, Tuning, ZoneId,
@@ -23,7 +22,7 @@ use pageyard_host::seq::Seq;
 
 use super::alone::Alone;
 use super::dice::Dice;
-use super::lru::PAGEVEC;
+use super::pace::{Mapped, Pace};
 use super::points::{Around, CYCLE};
 use super::steady::{BLOCK, Holds, Mould, Tile};
 
@@ -47,8 +46,7 @@ const LOOKS: usize = 3;
 const LATE: usize = 8;
 
 struct Process {
-    held: VecDeque<u32>,
-    is_unmapping: bool,
+    mapped: Mapped,
     /// Round in which its next cycle may begin: processes stay as far apart as they are.
     due: usize,
     /// Round in which this one goes on: late by chance.
@@ -86,45 +84,21 @@ pub(super) struct Ager {
     dice: RefCell<Dice>,
 }
 
-/// How fast processes go through their cycles.
-#[derive(Clone, Copy, Debug)]
-struct Pace {
-    /// Pages of each when it has mapped everything.
-    pages: usize,
-    /// Pages that it maps in a turn, as many as wait for the LRU list.
-    map: usize,
-    /// Pages that it unmaps in a turn: so many more as that is faster.
-    unmap: usize,
+/// Turns by which a process is late at the most.
+fn late(pace: Pace) -> usize {
+    pace.mapping() / LATE
 }
 
-impl Pace {
-    fn of(pages: usize, unmapping: u64) -> Pace {
-        let (unmapping, mapping) = (unmapping.max(1), 1000 - unmapping.min(999));
-        let unmap = (PAGEVEC * mapping as usize / unmapping as usize).max(1);
-        Pace { pages, map: PAGEVEC, unmap }
-    }
+/// Turns for all of a cycle.
+fn cycle(pace: Pace) -> usize {
+    late(pace) + pace.mapping() + pace.unmapping()
+}
 
-    /// Turns for mapping everything.
-    fn mapping(self) -> usize {
-        self.pages.div_ceil(self.map)
-    }
-
-    /// Turns by which a process is late at the most.
-    fn late(self) -> usize {
-        self.mapping() / LATE
-    }
-
-    /// Turns for all of it.
-    fn cycle(self) -> usize {
-        self.late() + self.mapping() + self.pages.div_ceil(self.unmap)
-    }
-
-    /// Pages held so many turns after the cycle began late, and whether they are being unmapped.
-    fn at(self, turns: usize) -> (usize, bool) {
-        match turns.checked_sub(self.late() + self.mapping()) {
-            Some(turns) => (self.pages.saturating_sub(turns * self.unmap), true),
-            None => ((turns.saturating_sub(self.late()) * self.map).min(self.pages), false),
-        }
+/// Pages held so many turns after the cycle began late, and whether they are being unmapped.
+fn at(pace: Pace, turns: usize) -> (usize, bool) {
+    match turns.checked_sub(late(pace) + pace.mapping()) {
+        Some(turns) => (pace.pages.saturating_sub(turns * pace.unmap), true),
+        None => ((turns.saturating_sub(late(pace)) * pace.map).min(pace.pages), false),
     }
 }
 
@@ -154,21 +128,21 @@ impl Ager {
     /// Processes begin at points around the start of the cycle, with single pages from anywhere.
     /// Only one that is alone has them in order: nobody ever took a page from between its own.
     fn begin(&mut self, cpus: usize, mould: Mould) {
-        let (pace, cycle) = (self.pace, self.pace.cycle());
+        let (pace, cycle) = (self.pace, cycle(self.pace));
         let turns = |at, middle| {
             let around = Around { middle, spread: mould.spread };
             (around.point(at, cpus, CYCLE / 2) as usize * cycle).div_ceil(CYCLE as usize) % cycle
         };
-        let held_at = |middle| (0..cpus).map(|at| pace.at(turns(at, middle)).0).sum::<usize>();
+        let held_at = |middle| (0..cpus).map(|cpu| at(pace, turns(cpu, middle)).0).sum::<usize>();
         let peak = (0..100).map(|part| held_at(part * CYCLE / 100)).max().unwrap_or(0);
-        let held: Vec<(usize, bool)> = (0..cpus).map(|at| pace.at(turns(at, 0))).collect();
+        let held: Vec<(usize, bool)> = (0..cpus).map(|cpu| at(pace, turns(cpu, 0))).collect();
         let unmap: Vec<usize> = (0..cpus).filter(|&cpu| held[cpu].1 || cpus == 1).collect();
         let limit = |&cpu: &usize| self.allocator.pcp_limit(ZoneId(0), CpuId(cpu as u16)) as usize;
         let cached: usize = unmap.iter().map(limit).sum();
         // They never hold more than everything.
         let in_play = (peak + between(peak, mould.cpus)).min(cpus * pace.pages);
-        let mut pages: Vec<u32> = (0..in_play + cached)
-            .map(|_| self.allocator.alloc(&Request::user(0)).expect("room for all").0 as u32)
+        let mut pages: Vec<Pfn> = (0..in_play + cached)
+            .map(|_| self.allocator.alloc(&Request::user(0)).expect("room for all"))
             .collect();
         if cpus > 1 {
             self.dice.borrow_mut().shuffle(&mut pages);
@@ -176,20 +150,21 @@ impl Ager {
         for (at, (pages_held, is_unmapping)) in held.into_iter().enumerate() {
             let held = pages.drain(..pages_held).collect();
             let due = cycle - turns(at, 0);
-            self.processes.push(Process { held, is_unmapping, due, begins: 0 });
+            let mapped = Mapped { held, is_unmapping };
+            self.processes.push(Process { mapped, due, begins: 0 });
         }
         // What lies free among them goes through the caches of those that unmap, and fills them.
         let all: Vec<usize> = (0..cpus).collect();
         let through = if unmap.is_empty() { &all } else { &unmap };
         for (page, &cpu) in pages.into_iter().zip(through.iter().cycle()) {
             self.allocator.platform().run_on(CpuId(cpu as u16));
-            self.allocator.free(Pfn(u64::from(page)), 0);
+            self.allocator.free(page, 0);
         }
     }
 
     /// Lets them go through their cycles, and looks at them at several points of more of them.
     pub(super) fn age(mut self) -> Vec<Tile> {
-        let cycle = self.pace.cycle();
+        let cycle = cycle(self.pace);
         let mut tiles = Vec::with_capacity(LOOKS * POINTS);
         for round in CYCLES..CYCLES + LOOKS {
             for point in 0..POINTS {
@@ -218,24 +193,10 @@ impl Ager {
         if self.round < process.begins {
             return;
         }
-        if process.is_unmapping {
-            let pages = pace.unmap.min(process.held.len());
-            for page in process.held.drain(..pages) {
-                self.allocator.free(Pfn(u64::from(page)), 0);
-            }
-            if process.held.is_empty() {
-                let late = self.dice.borrow_mut().below(pace.late() as u64 + 1) as usize;
-                process.is_unmapping = false;
-                process.begins = process.due + late;
-                process.due += pace.cycle();
-            }
-        } else {
-            let pages = pace.map.min(pace.pages - process.held.len());
-            for _ in 0..pages {
-                let page = self.allocator.alloc(&Request::user(0)).expect("room for all of them");
-                process.held.push_back(page.0 as u32);
-            }
-            process.is_unmapping = process.held.len() == pace.pages;
+        if process.mapped.turn(&self.allocator, pace) {
+            let late = self.dice.borrow_mut().below(late(pace) as u64 + 1) as usize;
+            process.begins = process.due + late;
+            process.due += cycle(pace);
         }
     }
 
@@ -243,14 +204,18 @@ impl Ager {
     fn tile(&self) -> Tile {
         let start = BLOCK;
         let zone = ZoneId(0);
-        let from_start = |page: u32| page - start as u32;
+        let from_start = |page: Pfn| (page.0 - start) as u32;
         let list = self.allocator.list_of(0, MigrateType::Movable).expect("order 0 is cached");
+        let mut cached = 0;
         let held = self.processes.iter().enumerate().map(|(cpu, process)| {
-            let mut pages: Vec<u32> = process.held.iter().map(|&page| from_start(page)).collect();
+            let caches = self.allocator.pcp_pages(zone, CpuId(cpu as u16)) as usize;
+            cached = cached.max(caches);
+            let mut pages: Vec<u32> =
+                process.mapped.held.iter().map(|page| from_start(*page)).collect();
             self.allocator.visit_pcp(zone, CpuId(cpu as u16), list, |page| {
-                pages.push(from_start(page.0 as u32));
+                pages.push(from_start(page));
             });
-            Holds { pages, is_unmapping: process.is_unmapping }
+            Holds { pages, is_unmapping: process.mapped.is_unmapping }
         });
         let held: Vec<Holds> = held.collect();
         let last = held.iter().flat_map(|held| &held.pages).max();
@@ -258,7 +223,7 @@ impl Ager {
         let mut free = Vec::new();
         for order in 0..10 {
             self.allocator.visit_free(zone, order, MigrateType::Movable, |page| {
-                free.push((order, from_start(page.0 as u32)));
+                free.push((order, from_start(page)));
                 end = end.max(page.0 + (1 << order));
             });
         }
@@ -266,10 +231,10 @@ impl Ager {
         // Largest blocks among the others: taken once, and free as a whole since.
         self.allocator.visit_free(zone, 10, MigrateType::Movable, |page| {
             if page.0 < start + blocks * BLOCK {
-                free.push((10, from_start(page.0 as u32)));
+                free.push((10, from_start(page)));
             }
         });
-        Tile { blocks, held, free }
+        Tile { blocks, held, cached, free }
     }
 }
 

@@ -9,6 +9,7 @@ use pageyard_sim::machine::Machine;
 use super::dice::Dice;
 use super::homes;
 use super::lru::{Lru, PAGEVEC};
+use super::pace::{Mapped, Pace};
 use super::page_fault1::PAGES;
 use super::points::{self, Around, CYCLE};
 use super::steady::{Floor, Mould, Tile};
@@ -64,24 +65,31 @@ pub fn steady(
     let homes = &homes::of(machine)?;
     let home_of = |cpu: usize| usize::from(homes[node_of(machine, cpu)].0);
     let on = |node: usize| (0..cpus).filter(move |&cpu| home_of(cpu) == node);
-    let mut floors = Vec::new();
-    let mut processes: Vec<Begins> = vec![Begins::default(); cpus];
+    let mut tiles = Vec::new();
     for node in 0..sockets {
-        let apart = node as u64 * CYCLE / sockets as u64;
-        let around = Around { middle: (around.middle + apart) % CYCLE, ..around };
-        let points = points::of_node(on(node).count(), PAGES, unmapping, around, dice);
-        for (cpu, point) in on(node).zip(&points) {
-            processes[cpu].group = point.group;
-        }
         let mould = Mould {
-            cpus: points.len(),
+            cpus: on(node).count(),
             managed_pages: machine.node_memory_bytes[node] / 4096,
             pages: PAGES,
             unmapping: ((unmapping + 50) / 100 * 100).clamp(100, 900),
             spread: around.spread,
             seed: sample,
         };
-        let tiles = if points.is_empty() { Arc::from([]) } else { Tile::of(policy, mould)? };
+        tiles.push(if mould.cpus == 0 { Arc::from([]) } else { Tile::of(policy, mould)? });
+    }
+    let pace = Pace::of(PAGES, unmapping);
+    let cached = tiles.iter().flat_map(|tiles| tiles.iter()).map(|tile| tile.cached).max();
+    let rounds = settling(pace, cached.unwrap_or(0));
+    let mut floors = Vec::new();
+    let mut processes: Vec<Begins> = vec![Begins::default(); cpus];
+    for (node, tiles) in tiles.into_iter().enumerate() {
+        let apart = node as u64 * CYCLE / sockets as u64;
+        let before = rounds as u64 * CYCLE / (pace.mapping() + pace.unmapping()) as u64;
+        let around = Around { middle: (around.middle + apart + CYCLE - before) % CYCLE, ..around };
+        let points = points::of_node(on(node).count(), PAGES, unmapping, around, dice);
+        for (cpu, point) in on(node).zip(&points) {
+            processes[cpu].group = point.group;
+        }
         floors.push(Floor::lay(tiles, around.middle, &points, PAGES, dice));
     }
     let some = machine.node_memory_bytes.iter().filter(|bytes| **bytes > 0);
@@ -112,7 +120,40 @@ pub fn steady(
             }
         }
     }
+    settle(&yard, &mut processes, pace, rounds, dice);
     Ok(Begun { yard, processes, from_nothing: false })
+}
+
+/// Turns of each process until its CPU caches what it does in steady state: it unmaps all that fits
+/// and as much again.
+fn settling(pace: Pace, cached: usize) -> usize {
+    (2 * cached).div_ceil(PAGEVEC).min((pace.mapping() + pace.unmapping()) / 4)
+}
+
+/// Lets processes go on at no cost: what their CPUs cache is as full then as it is in steady state;
+/// they begin with nothing there.
+fn settle(yard: &Yard, processes: &mut [Begins], pace: Pace, rounds: usize, dice: &mut Dice) {
+    let mapped = |begins: &mut Begins| Mapped {
+        held: std::mem::take(&mut begins.held).into(),
+        is_unmapping: begins.group > 0,
+    };
+    let mut at_work: Vec<Mapped> = processes.iter_mut().map(mapped).collect();
+    let mut order: Vec<usize> = (0..at_work.len()).collect();
+    for _ in 0..rounds {
+        dice.shuffle(&mut order);
+        for &cpu in &order {
+            yard.world.set_up_as(cpu);
+            at_work[cpu].turn(&yard.allocator, pace);
+        }
+    }
+    for (begins, mapped) in processes.iter_mut().zip(at_work) {
+        begins.held = mapped.held.into();
+        begins.group = match (mapped.is_unmapping, begins.group) {
+            (false, _) => 0,
+            (true, 0) => points::some_group(dice),
+            (true, group) => group,
+        };
+    }
 }
 
 /// Node of a CPU.

@@ -62,7 +62,7 @@ fn faults(gib: &[u64]) -> Outcome {
         around: Around { middle: 0, spread: 1000 },
         see_both: true,
         holds: (3, 10),
-        faults: 32768,
+        pages: 32768,
         seed: 1,
         lru_kernel: 418,
     };

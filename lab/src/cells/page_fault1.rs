@@ -18,7 +18,7 @@ use super::lru::Lru;
 use super::modelled::{Held, Modelled};
 use super::points::Around;
 use super::work::Watch;
-use super::work::area::{Area, MAP};
+use super::work::area::{Area, MAP, UNMAP};
 use super::work::page_fault::Process;
 use super::yard::{Measured, Yard};
 
@@ -44,9 +44,9 @@ pub struct Config {
     pub see_both: bool,
     /// Holds of zone locks by every CPU before measuring, and while measuring.
     pub holds: (u32, u32),
-    /// Faults of a CPU after which it is warm, and after which it was measured, if its cache is so
-    /// large that it hardly meets a zone lock.
-    pub faults: u64,
+    /// Pages that a CPU maps or unmaps until it is warm, and until it was measured, if its cache is
+    /// so large that it hardly meets a zone lock.
+    pub pages: u64,
     /// Seed of the starting points.
     pub seed: u64,
     /// Whose LRU list it is, see [`KERNEL`](super::lru::KERNEL).
@@ -120,6 +120,9 @@ impl Watch for Meter {
         if pages > 0 {
             self.yard.control.saw(part);
         }
+        if part == UNMAP {
+            self.yard.control.undid(pages);
+        }
     }
 }
 
@@ -155,7 +158,7 @@ pub fn run_touching(
     let files = FilePages::of_processes(&yard, config.cpus, touch);
     let clock = Rc::new(Clock::default());
     yard.control.arm(config.cpus, config.holds.0, config.holds.1);
-    yard.control.bound(config.faults);
+    yard.control.bound(config.pages);
     if config.see_both {
         yard.control.see_parts(2);
     }

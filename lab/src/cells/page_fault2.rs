@@ -36,7 +36,7 @@ mod tests {
             around: Around { middle: 0, spread: 1000 },
             see_both: true,
             holds: (3, 10),
-            faults: 32768,
+            pages: 32768,
             seed: 1,
             lru_kernel: 418,
         };

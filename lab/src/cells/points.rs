@@ -54,7 +54,7 @@ pub fn of_node(
         None => Point { pages: (at * most as u64 / mapping) as usize, group: 0 },
         Some(at) => Point {
             pages: ((unmapping - at) * most as u64 / unmapping) as usize,
-            group: 1 + dice.below(GATHER as u64) as usize,
+            group: some_group(dice),
         },
     };
     let mut points = Vec::with_capacity(n);
@@ -64,6 +64,11 @@ pub fn of_node(
     }
     dice.shuffle(&mut points);
     points
+}
+
+/// Pages of the group that a process is unmapping, which may have been begun at any time.
+pub(super) fn some_group(dice: &mut Dice) -> usize {
+    1 + dice.below(GATHER as u64) as usize
 }
 
 #[cfg(test)]

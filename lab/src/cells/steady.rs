@@ -48,8 +48,10 @@ pub struct Holds {
 pub struct Tile {
     /// Length, in largest blocks.
     pub blocks: u64,
-    /// What each process held.
+    /// What each process held, with what its CPU cached.
     pub held: Vec<Holds>,
+    /// Pages that a CPU cached, the most of all.
+    pub cached: usize,
     /// Free blocks by order, each list from its head.
     pub free: Vec<(u8, u32)>,
 }

@@ -375,6 +375,13 @@ impl Control {
         self.count(|done| done.work += 1);
     }
 
+    /// Work that is no part of the score, such as taking back what was done, is done too.
+    pub fn undid(&self, work: u64) {
+        if !self.is_over() {
+            self.count(|done| done.work += work);
+        }
+    }
+
     fn on_event(&self, world: &World, event: Event) {
         let is_hold = matches!(
             event,

@@ -31,7 +31,7 @@ pub struct Process<'a, S: Stage> {
     /// Its area.
     pub area: Area<'a, S>,
     /// Pages of the group that it unmaps first, if it begins with that: the rest of one that was
-    /// begun before. 0: it maps first.
+    /// begun before, and is off its page table. 0: it maps first.
     pub first_group: usize,
 }
 
@@ -41,10 +41,13 @@ impl<S: Stage> Process<'_, S> {
         let is_unmapping = self.first_group > 0;
         let stage = self.area.stage;
         let rest = if self.area.held.is_empty() { 0 } else { self.first_group };
-        let mut group = if rest > 0 { rest } else { GATHER };
+        let mut rest = Some(rest).filter(|&rest| rest > 0);
         let unmap_one = |pages: &mut IntoIter<S::Page>| {
-            unmap(stage, watch, pages, group);
-            group = GATHER;
+            let group = rest.unwrap_or(GATHER).min(pages.len());
+            if rest.take().is_none() {
+                zap(stage, watch, &pages.as_slice()[..group]);
+            }
+            release(stage, watch, pages, group);
         };
         self.area.cycle(watch, is_unmapping, |area, _| area.fault_page(), unmap_one)
     }
@@ -60,10 +63,9 @@ pub fn ask_for_swap_cache<S: Stage>(stage: &S, pages: &[S::Page]) {
     }
 }
 
-/// Unmaps the group of pages that were mapped first.
-fn unmap<S: Stage>(stage: &S, watch: &impl Watch, pages: &mut IntoIter<S::Page>, group: usize) {
-    let group = group.min(pages.len());
-    for batch in pages.as_slice()[..group].chunks(BATCH) {
+/// Takes a group of pages off their page table.
+fn zap<S: Stage>(stage: &S, watch: &impl Watch, group: &[S::Page]) {
+    for batch in group.chunks(BATCH) {
         stage.sync();
         let from = stage.now_ps();
         for (at, page) in batch.iter().enumerate() {
@@ -75,6 +77,10 @@ fn unmap<S: Stage>(stage: &S, watch: &impl Watch, pages: &mut IntoIter<S::Page>,
         }
         watch.spent(UNMAP, stage.now_ps() - from, 0);
     }
+}
+
+/// Takes a group of pages off the LRU list and frees them, those that were mapped first.
+fn release<S: Stage>(stage: &S, watch: &impl Watch, pages: &mut IntoIter<S::Page>, group: usize) {
     let mut left = group;
     while left > 0 {
         let batch = left.min(BATCH);

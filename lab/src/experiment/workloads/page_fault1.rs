@@ -6,6 +6,7 @@ use super::super::outcome::CellResult;
 use super::super::workload::{Adapter, Cpus, Parameter};
 use super::{stretches, unbuilt};
 use crate::cells::lru::KERNEL;
+use crate::cells::meets::Meets;
 use crate::cells::page_fault1::{Config, Outcome, Touch, run_touching};
 use crate::cells::points::{Around, CYCLE};
 
@@ -20,20 +21,22 @@ const PAGE_OWN_PS: [u64; 2] = [1_200_000, 500_000];
 const HOLDS_FIRST: (u32, u32) = (5, 10);
 /// The same in the second pass, on several CPUs.
 const HOLDS: (u32, u32) = (10, 30);
-/// Pages of these for `--quick`: to warm up, to measure; and the fewest holds, of a large batch.
-const PAGES_QUICK: (u32, u32) = (124, 310);
-const HOLDS_QUICK_LEAST: (u32, u32) = (4, 6);
-/// Faults of each CPU that are enough at the least if caches are so large that zone locks are
-/// hardly met: a quarter of a process's cycle.
-const FAULTS_LEAST: u64 = 8192;
-/// Points of the cycle at which processes are looked at, and with `--quick`: nodes are at different
-/// ones, and machines with few nodes have several stretches.
+/// The same with `--quick`, and the fewest to measure, of all CPUs together: few are measured for
+/// longer.
+const HOLDS_QUICK: (u32, u32) = (1, 6);
+const HOLDS_QUICK_ALL: u32 = 600;
+/// Pages of each CPU that are enough at the least if caches are so large that zone locks are hardly
+/// met: a quarter of what a process maps.
+const PAGES_LEAST: u64 = 8192;
+/// Points of the cycle at which processes are looked at: nodes are at different ones, and machines
+/// with few nodes have several stretches. Two do not stand for all of it: they gave 55 and 14 % of
+/// the time for zone and LRU lock on `skl-2s` at batch 31, where twelve gave 61 and 7.
 const POINTS: usize = 4;
-const POINTS_QUICK: usize = 2;
-/// Where the first of two is, millionths of the cycle. Two do not stand for all of it. From here
-/// they gave 55 and 14 % of the time for zone and LRU lock on `skl-2s` at batch 31, 55 and 13 at
-/// 63, where twelve points gave 61 and 7; from an eighth of the cycle, 58 and 10, 30 and 36.
-const QUICK_AT: u64 = 822_465;
+/// Where the first of four is with `--quick`, millionths of the cycle. From here they gave 9.3
+/// million faults a second, 62 and 7 % of the time for zone and LRU lock on `skl-2s` at batch 31,
+/// and 10.4 million, 48 and 19 % at 119, where twelve gave 9.4, 61 and 7, and 10.6, 48 and 18; from
+/// an eighth of the cycle, 67 and 2, 53 and 14.
+const QUICK_AT: u64 = 72_465;
 /// CPUs that are too few to stand for all parts of the cycle: they are seen mapping and unmapping
 /// in one stretch.
 const FEW: usize = 8;
@@ -80,20 +83,19 @@ pub const OF_FILE: Adapter = Adapter {
 };
 
 /// Thousandths of processes that unmap, supposed before anything was measured: with `--quick`
-/// nothing is measured before. What a page takes longer than its work, it waits for locks, half of
-/// it mapping and half unmapping.
-fn unmapping_first(think_ps: u64) -> u64 {
+/// nothing is measured before. What a page takes longer than its work, it waits for locks: as much
+/// of it unmapping as the zone lock is met there.
+fn unmapping_first(think_ps: u64, meets: Meets) -> u64 {
     let [map, unmap] = PAGE_OWN_PS;
     let work = think_ps + map + unmap;
     let page = PAGE_FULL_PS.max(work);
-    (unmap + (page - work) / 2) * 1000 / page
+    (unmap + (page - work) * meets.unmapping() / 1000) * 1000 / page
 }
 
-/// Holds of a quick cell.
-fn holds_quick(batch: u32) -> (u32, u32) {
-    let (warm, measure) = HOLDS_QUICK_LEAST;
-    let holds = |pages: u32, least| (pages / batch.max(1)).clamp(least, 2 * least);
-    (holds(PAGES_QUICK.0, warm), holds(PAGES_QUICK.1, measure))
+/// Holds of each CPU in a quick cell.
+fn holds_quick(cpus: usize) -> (u32, u32) {
+    let (warm, measure) = HOLDS_QUICK;
+    (warm, measure.max(HOLDS_QUICK_ALL / cpus as u32))
 }
 
 fn run(ready: &Ready, touch: Touch) -> Result<CellResult, CellError> {
@@ -101,12 +103,7 @@ fn run(ready: &Ready, touch: Touch) -> Result<CellResult, CellError> {
     let sockets = ready.machine().topology.sockets as usize;
     let is_seen_whole = cell.cpus < FEW;
     let spread = if cell.cpus == 1 { 1000 } else { ready.parameter("spread") * 10 };
-    let stretches = match (is_seen_whole, cell.quick) {
-        (true, _) => 1,
-        // Two points see every part of the cycle if each sees half of it.
-        (_, true) if spread >= 500 => POINTS_QUICK.div_ceil(sockets),
-        _ => POINTS.div_ceil(sockets),
-    };
+    let stretches = if is_seen_whole { 1 } else { POINTS.div_ceil(sockets) };
     let points = (stretches * sockets) as u64;
     // Three seeds see three times as many points; with `--quick` all see the same, and differ less.
     let first = match cell.quick {
@@ -118,7 +115,8 @@ fn run(ready: &Ready, touch: Touch) -> Result<CellResult, CellError> {
         let lru_kernel = ready.parameter("lru-kernel");
         let holds = (holds.0, holds.1.div_ceil(stretches as u32));
         // Far more than so many holds take, unless caches hold everything.
-        let faults = FAULTS_LEAST.max(4 * u64::from(holds.1) * u64::from(ready.batch_pages()));
+        let pages = 4 * u64::from(holds.1) * u64::from(ready.batch_pages());
+        let pages = if cell.quick { pages } else { pages.max(PAGES_LEAST) };
         let of_stretch = |stretch: usize| {
             let apart = stretch as u64 * CYCLE / points;
             let config = Config {
@@ -128,7 +126,7 @@ fn run(ready: &Ready, touch: Touch) -> Result<CellResult, CellError> {
                 around: Around { middle: (first + apart) % CYCLE, spread },
                 see_both: is_seen_whole,
                 holds,
-                faults,
+                pages,
                 seed,
                 lru_kernel,
             };
@@ -137,8 +135,10 @@ fn run(ready: &Ready, touch: Touch) -> Result<CellResult, CellError> {
         };
         (0..stretches).map(of_stretch).collect::<Result<Vec<Outcome>, CellError>>()
     };
-    let holds = if cell.quick { holds_quick(ready.batch_pages()) } else { HOLDS };
-    let first = unmapping_first(cell.think_ps);
+    let holds = if cell.quick { holds_quick(cell.cpus) } else { HOLDS };
+    let meets =
+        Meets::of(ready.machine(), ready.policy()).map_err(|error| unbuilt(ready, &error))?;
+    let first = unmapping_first(cell.think_ps, meets);
     let parts = if cell.cpus == 1 {
         let cycle = (CYCLE_PAGES / ready.batch_pages()).max(2);
         // It begins in memory in steady state: what its caches hold is there after a quarter.
