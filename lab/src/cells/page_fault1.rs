@@ -19,7 +19,7 @@ use super::modelled::{Held, Modelled};
 use super::points::Around;
 use super::work::Watch;
 use super::work::area::{Area, MAP, UNMAP};
-use super::work::page_fault::Process;
+use super::work::page_fault::{GROUPS, Process};
 use super::yard::{Measured, Yard};
 
 /// Pages of a process: 128 MiB (will-it-scale, tests/page_fault1.c).
@@ -116,12 +116,17 @@ impl Watch for Meter {
     fn spent(&self, part: usize, ps: u64, pages: u64) {
         let clock = &self.clock;
         (if part == MAP { &clock.map } else { &clock.unmap }).note(&self.yard, ps, pages);
-        // Taking pages off their page table is no whole page yet.
-        if pages > 0 {
-            self.yard.control.saw(part);
+        match part {
+            MAP => self.yard.control.saw(MAP),
+            _ => self.yard.control.undid(pages),
         }
-        if part == UNMAP {
-            self.yard.control.undid(pages);
+    }
+
+    fn noted(&self, what: usize, times: u64) {
+        // Pages are taken off their page table thousands at a time: of fewer, their time is not
+        // the time of these pages.
+        if what == GROUPS && times > 0 {
+            self.yard.control.saw(UNMAP);
         }
     }
 }

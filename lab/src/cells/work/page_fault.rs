@@ -19,6 +19,9 @@ pub const BATCH: usize = 510;
 /// (`MAX_GATHER_BATCH_COUNT`), and eight pages in the gather itself.
 pub const GATHER: usize = 10_000 / BATCH * BATCH + 8;
 
+/// What [`Watch::noted`] is told of: groups that were taken off their page table and released.
+pub const GROUPS: usize = 0;
+
 /// Instructions for a page that is asked whether it is in the swap cache, beside the load of its
 /// flags: an estimate, a loop with three tests.
 const SWAP_CACHE_INSTRUCTIONS: u64 = 10;
@@ -44,10 +47,12 @@ impl<S: Stage> Process<'_, S> {
         let mut rest = Some(rest).filter(|&rest| rest > 0);
         let unmap_one = |pages: &mut IntoIter<S::Page>| {
             let group = rest.unwrap_or(GATHER).min(pages.len());
-            if rest.take().is_none() {
+            let is_whole = rest.take().is_none();
+            if is_whole {
                 zap(stage, watch, &pages.as_slice()[..group]);
             }
             release(stage, watch, pages, group);
+            watch.noted(GROUPS, u64::from(is_whole));
         };
         self.area.cycle(watch, is_unmapping, |area, _| area.fault_page(), unmap_one)
     }
@@ -84,13 +89,22 @@ fn release<S: Stage>(stage: &S, watch: &impl Watch, pages: &mut IntoIter<S::Page
     let mut left = group;
     while left > 0 {
         let batch = left.min(BATCH);
-        let from = stage.now_ps();
+        // Told often: a batch takes longer than a short stretch is measured.
+        let mut from = stage.now_ps();
+        let mut tell = |pages| {
+            let now = stage.now_ps();
+            watch.spent(UNMAP, now - from, pages);
+            from = now;
+        };
         ask_for_swap_cache(stage, &pages.as_slice()[..batch]);
         for pages in pages.as_slice()[..batch].chunks(RELEASE_BATCH) {
             stage.unlist(pages);
+            tell(0);
         }
-        pages.by_ref().take(batch).for_each(|page| stage.free(page));
-        watch.spent(UNMAP, stage.now_ps() - from, batch as u64);
+        for page in pages.by_ref().take(batch) {
+            stage.free(page);
+            tell(1);
+        }
         left -= batch;
     }
 }
