@@ -33,9 +33,9 @@ const PAGES_LEAST: u64 = 8192;
 /// the time for zone and LRU lock on `skl-2s` at batch 31, where twelve gave 61 and 7.
 const POINTS: usize = 4;
 /// Where the first of four is with `--quick`, millionths of the cycle. From here, 62 and 7 % of the
-/// time for zone and LRU lock on `skl-2s` at batch 31, 48 and 19 at 119, where twelve points gave 61
-/// and 7, 48 and 18; from an eighth of the cycle, 67 and 2, 53 and 14 (the model of commit f4aaf2b
-/// with full caches).
+/// time for zone and LRU lock on `skl-2s` at batch 31, 48 and 19 at 119, where twelve points gave
+/// 61 and 7, 48 and 18; from an eighth of the cycle, 67 and 2, 53 and 14 (the model of commit
+/// f4aaf2b with full caches).
 const QUICK_AT: u64 = 72_465;
 /// CPUs that are too few to stand for all parts of the cycle: they are seen mapping and unmapping
 /// in one stretch.
