@@ -91,7 +91,7 @@ fn late(pace: Pace) -> usize {
 
 /// Turns for all of a cycle.
 fn cycle(pace: Pace) -> usize {
-    late(pace) + pace.mapping() + pace.unmapping()
+    late(pace) + pace.cycle()
 }
 
 /// Pages held so many turns after the cycle began late, and whether they are being unmapped.

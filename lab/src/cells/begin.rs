@@ -84,7 +84,7 @@ pub fn steady(
     let mut processes: Vec<Begins> = vec![Begins::default(); cpus];
     for (node, tiles) in tiles.into_iter().enumerate() {
         let apart = node as u64 * CYCLE / sockets as u64;
-        let before = rounds as u64 * CYCLE / (pace.mapping() + pace.unmapping()) as u64;
+        let before = rounds as u64 * CYCLE / pace.cycle() as u64;
         let around = Around { middle: (around.middle + apart + CYCLE - before) % CYCLE, ..around };
         let points = points::of_node(on(node).count(), PAGES, unmapping, around, dice);
         for (cpu, point) in on(node).zip(&points) {
@@ -127,7 +127,7 @@ pub fn steady(
 /// Turns of each process until its CPU caches what it does in steady state: it unmaps all that fits
 /// and as much again.
 fn settling(pace: Pace, cached: usize) -> usize {
-    (2 * cached).div_ceil(PAGEVEC).min((pace.mapping() + pace.unmapping()) / 4)
+    (2 * cached).div_ceil(PAGEVEC).min(pace.cycle() / 4)
 }
 
 /// Lets processes go on at no cost: what their CPUs cache is as full then as it is in steady state;

@@ -35,8 +35,13 @@ impl Pace {
     }
 
     /// Turns for unmapping everything.
-    pub(super) fn unmapping(self) -> usize {
+    fn unmapping(self) -> usize {
         self.pages.div_ceil(self.unmap)
+    }
+
+    /// Turns for both.
+    pub(super) fn cycle(self) -> usize {
+        self.mapping() + self.unmapping()
     }
 }
 
