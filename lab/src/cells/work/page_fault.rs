@@ -101,9 +101,14 @@ fn release<S: Stage>(stage: &S, watch: &impl Watch, pages: &mut IntoIter<S::Page
             stage.unlist(pages);
             tell(0);
         }
-        for page in pages.by_ref().take(batch) {
-            stage.free(page);
-            tell(1);
+        let mut unfreed = batch;
+        while unfreed > 0 {
+            let some = unfreed.min(RELEASE_BATCH);
+            for page in pages.by_ref().take(some) {
+                stage.free(page);
+            }
+            tell(some as u64);
+            unfreed -= some;
         }
         left -= batch;
     }
