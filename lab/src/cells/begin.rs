@@ -13,6 +13,7 @@ use super::pace::{Mapped, Pace};
 use super::page_fault1::PAGES;
 use super::points::{self, Around, CYCLE};
 use super::steady::{Floor, Mould, Tile};
+use super::work::page_fault::Rest;
 use super::yard::Yard;
 
 /// What cells of page faults begin with.
@@ -36,8 +37,10 @@ pub struct Steady {
 pub struct Begins {
     /// Pages that it holds, in the order in which it faulted them in.
     pub held: Vec<Pfn>,
-    /// Pages of the group that it is unmapping; 0 if it maps.
-    pub group: usize,
+    /// What it is unmapping.
+    pub rest: Rest,
+    /// Pages that wait for the LRU list, the last ones.
+    pub waiting: usize,
 }
 
 /// A machine with processes on it.
@@ -81,14 +84,14 @@ pub fn steady(
     let cached = tiles.iter().flat_map(|tiles| tiles.iter()).map(|tile| tile.cached).max();
     let rounds = settling(pace, cached.unwrap_or(0));
     let mut floors = Vec::new();
-    let mut processes: Vec<Begins> = vec![Begins::default(); cpus];
+    let mut processes: Vec<Mapped> = vec![Mapped::default(); cpus];
     for (node, tiles) in tiles.into_iter().enumerate() {
         let apart = node as u64 * CYCLE / sockets as u64;
         let before = rounds as u64 * CYCLE / pace.cycle() as u64;
         let around = Around { middle: (around.middle + apart + CYCLE - before) % CYCLE, ..around };
         let points = points::of_node(on(node).count(), PAGES, unmapping, around, dice);
         for (cpu, point) in on(node).zip(&points) {
-            processes[cpu].group = point.group;
+            processes[cpu].is_unmapping = point.is_unmapping;
         }
         floors.push(Floor::lay(tiles, around.middle, &points, PAGES, dice));
     }
@@ -116,12 +119,33 @@ pub fn steady(
             yard.world.set_up_as(cpu);
             for pfn in pages.iter().map(|&page| at(page)) {
                 yard.allocator.seed_allocated(pfn, 0, MigrateType::Movable);
-                processes[cpu].held.push(pfn);
+                processes[cpu].held.push_back(pfn);
             }
         }
     }
     settle(&yard, &mut processes, pace, rounds, dice);
-    Ok(Begun { yard, processes, from_nothing: false })
+    let processes = processes.into_iter().map(|process| Begins::at_some_time(process, dice));
+    Ok(Begun { yard, processes: processes.collect(), from_nothing: false })
+}
+
+impl Begins {
+    /// Processes that do the same are at different steps of it: all at the first one, they would
+    /// want one lock together and then the other.
+    fn at_some_time(process: Mapped, dice: &mut Dice) -> Begins {
+        let Mapped { held, is_unmapping } = process;
+        let waiting = (dice.below(PAGEVEC as u64) as usize).min(held.len());
+        let rest = Rest::at_some_time(held.len(), dice);
+        let held = held.into();
+        match is_unmapping {
+            true => Begins { held, rest, waiting: 0 },
+            false => Begins { held, rest: Rest::default(), waiting },
+        }
+    }
+
+    /// Those of its pages that are on the LRU list.
+    fn listed(&self) -> &[Pfn] {
+        &self.held[self.rest.unlisted..self.held.len() - self.waiting]
+    }
 }
 
 /// Turns of each process until its CPU caches what it does in steady state: it unmaps all that fits
@@ -132,27 +156,14 @@ fn settling(pace: Pace, cached: usize) -> usize {
 
 /// Lets processes go on at no cost: what their CPUs cache is as full then as it is in steady state;
 /// they begin with nothing there.
-fn settle(yard: &Yard, processes: &mut [Begins], pace: Pace, rounds: usize, dice: &mut Dice) {
-    let mapped = |begins: &mut Begins| Mapped {
-        held: std::mem::take(&mut begins.held).into(),
-        is_unmapping: begins.group > 0,
-    };
-    let mut at_work: Vec<Mapped> = processes.iter_mut().map(mapped).collect();
-    let mut order: Vec<usize> = (0..at_work.len()).collect();
+fn settle(yard: &Yard, processes: &mut [Mapped], pace: Pace, rounds: usize, dice: &mut Dice) {
+    let mut order: Vec<usize> = (0..processes.len()).collect();
     for _ in 0..rounds {
         dice.shuffle(&mut order);
         for &cpu in &order {
             yard.world.set_up_as(cpu);
-            at_work[cpu].turn(&yard.allocator, pace);
+            processes[cpu].turn(&yard.allocator, pace);
         }
-    }
-    for (begins, mapped) in processes.iter_mut().zip(at_work) {
-        begins.held = mapped.held.into();
-        begins.group = match (mapped.is_unmapping, begins.group) {
-            (false, _) => 0,
-            (true, 0) => points::some_group(dice),
-            (true, group) => group,
-        };
     }
 }
 
@@ -169,13 +180,13 @@ pub fn list(yard: &Yard, lrus: &[Lru], processes: &[Begins], dice: &mut Dice) {
     while !order.is_empty() {
         dice.shuffle(&mut order);
         for &cpu in &order {
-            let pages = &processes[cpu].held;
+            let pages = processes[cpu].listed();
             let end = pages.len().min(at[cpu] + PAGEVEC);
             let records: Vec<usize> =
                 pages[at[cpu]..end].iter().map(|&pfn| yard.record(pfn)).collect();
             lrus[usize::from(yard.cpu_nodes[cpu].0)].add(&records);
             at[cpu] = end;
         }
-        order.retain(|&cpu| at[cpu] < processes[cpu].held.len());
+        order.retain(|&cpu| at[cpu] < processes[cpu].listed().len());
     }
 }

@@ -11,7 +11,7 @@ use pageyard::{GeometryError, Policy};
 use pageyard_sim::machine::Machine;
 use pageyard_sim::world::Job;
 
-use super::begin::{self, Begun, Steady};
+use super::begin::{self, Begins, Begun, Steady};
 use super::dice::Dice;
 use super::file::FilePages;
 use super::lru::Lru;
@@ -176,11 +176,12 @@ pub fn run_touching(
     for (process, file) in processes.into_iter().zip(files) {
         let (stage, think_ps) = (stage.clone(), config.think_ps);
         let meter = Meter { yard: Rc::clone(&yard), clock: Rc::clone(&clock) };
-        let held = process.held.into_iter().map(|pfn| Held { pfn, order: 0 }).collect();
+        let Begins { held, rest, waiting } = process;
+        let held = held.into_iter().map(|pfn| Held { pfn, order: 0 }).collect();
         jobs.push(Box::new(move || {
             let (stage, file) = (&stage, &file);
-            let area = Area { stage, file, size: PAGES, think_ps, held, waiting: 0 };
-            Process { area, first_group: process.group }.run(&meter);
+            let area = Area { stage, file, size: PAGES, think_ps, held, waiting };
+            Process { area, rest }.run(&meter);
         }));
     }
     yard.world.run(jobs);

@@ -6,7 +6,6 @@
 //! point, and at several times.
 
 use super::dice::Dice;
-use super::work::page_fault::GATHER;
 
 /// A whole cycle: points of it are counted in millionths.
 pub const CYCLE: u64 = 1_000_000;
@@ -35,8 +34,8 @@ impl Around {
 pub struct Point {
     /// Pages it holds.
     pub pages: usize,
-    /// Pages of the group that it is unmapping, 1 to [`GATHER`]; 0 if it maps.
-    pub group: usize,
+    /// It is unmapping them.
+    pub is_unmapping: bool,
 }
 
 /// Points for `n` processes of a node, of which each maps up to `most` pages and spends so many
@@ -50,25 +49,20 @@ pub fn of_node(
 ) -> Vec<Point> {
     let unmapping = unmapping * CYCLE / 1000;
     let mapping = CYCLE - unmapping;
-    let point = |at: u64, dice: &mut Dice| match at.checked_sub(mapping) {
-        None => Point { pages: (at * most as u64 / mapping) as usize, group: 0 },
+    let point = |at: u64| match at.checked_sub(mapping) {
+        None => Point { pages: (at * most as u64 / mapping) as usize, is_unmapping: false },
         Some(at) => Point {
             pages: ((unmapping - at) * most as u64 / unmapping) as usize,
-            group: some_group(dice),
+            is_unmapping: true,
         },
     };
     let mut points = Vec::with_capacity(n);
     for at in 0..n {
         let within = dice.below(CYCLE);
-        points.push(point(around.point(at, n, within), dice));
+        points.push(point(around.point(at, n, within)));
     }
     dice.shuffle(&mut points);
     points
-}
-
-/// Pages of the group that a process is unmapping, which may have been begun at any time.
-pub(super) fn some_group(dice: &mut Dice) -> usize {
-    1 + dice.below(GATHER as u64) as usize
 }
 
 #[cfg(test)]
@@ -82,7 +76,7 @@ mod tests {
             let points = of_node(48, 32768, 400, around, &mut Dice(seed));
             assert_eq!(points.len(), 48);
             let (unmap, map): (Vec<Point>, Vec<Point>) =
-                points.into_iter().partition(|point| point.group > 0);
+                points.into_iter().partition(|point| point.is_unmapping);
             assert!((19..=20).contains(&unmap.len()), "0.4 of 48 is 19.2: {}", unmap.len());
             for part in [unmap, map] {
                 let mut pages: Vec<usize> = part.iter().map(|point| point.pages).collect();
@@ -96,14 +90,14 @@ mod tests {
     #[test]
     fn in_step_all_are_at_the_same_point() {
         let at = |middle| of_node(40, 1000, 250, Around { middle, spread: 0 }, &mut Dice(1));
-        assert!(at(375_000).iter().all(|point| (point.pages, point.group) == (500, 0)));
-        assert!(at(875_000).iter().all(|point| point.pages == 500 && point.group > 0));
+        assert!(at(375_000).iter().all(|point| (point.pages, point.is_unmapping) == (500, false)));
+        assert!(at(875_000).iter().all(|point| point.pages == 500 && point.is_unmapping));
     }
 
     #[test]
     fn half_a_cycle_apart_some_unmap_and_some_map() {
         let points = of_node(40, 1000, 400, Around { middle: 600_000, spread: 500 }, &mut Dice(1));
-        let unmap = points.iter().filter(|point| point.group > 0).count();
+        let unmap = points.iter().filter(|point| point.is_unmapping).count();
         assert_eq!(unmap, 20);
         assert!(points.iter().all(|point| point.pages > 300), "half-way up, half-way down");
     }
@@ -111,7 +105,7 @@ mod tests {
     #[test]
     fn one_process_maps_as_often_as_it_should() {
         let around = Around { middle: 0, spread: 1000 };
-        let maps = |seed| of_node(1, 32768, 400, around, &mut Dice(seed))[0].group == 0;
+        let maps = |seed| !of_node(1, 32768, 400, around, &mut Dice(seed))[0].is_unmapping;
         let often = (0..1000).filter(|&seed| maps(seed)).count();
         assert!((550..650).contains(&often), "{often} of a thousand");
         assert_eq!(of_node(0, 32768, 400, around, &mut Dice(1)), []);

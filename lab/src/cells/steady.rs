@@ -167,7 +167,7 @@ impl Floor {
             let fair = point.pages as u128 * used as u128 / all.max(1) as u128;
             let mut take = (fair as usize).min(most);
             let mut pages = Vec::with_capacity(take);
-            let own = usize::from(point.group == 0);
+            let own = usize::from(!point.is_unmapping);
             for pool in [own, 1 - own] {
                 let some = take.min(pools[pool].len());
                 pages.extend(pools[pool].drain(..some));

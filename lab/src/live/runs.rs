@@ -19,7 +19,7 @@ use crate::cells::file::BLOCK_ORDER;
 use crate::cells::page_bench::Kind;
 use crate::cells::work::area::Area;
 use crate::cells::work::page_bench::{GIVING, TAKING};
-use crate::cells::work::page_fault::Process;
+use crate::cells::work::page_fault::{Process, Rest};
 use crate::cells::work::{self, Stage, Watch};
 
 /// Runs a workload once.
@@ -244,7 +244,7 @@ fn page_fault(plan: &Plan, file_pages: usize) -> Result<Round, LiveError> {
         let (stage, file) = (&part.stage, &files[part.cpu]);
         let (held, think_ps) = (Vec::with_capacity(size), plan.think_ps);
         let area = Area { stage, file, size, think_ps, held, waiting: 0 };
-        let left = Process { area, first_group: 0 }.run(&part.eye);
+        let left = Process { area, rest: Rest::default() }.run(&part.eye);
         stage.unlist(&left);
     })?;
     note(&mut round, &done, &["map-ns", "unmap-ns"]);

@@ -23,9 +23,9 @@ pub struct Area<'a, S: Stage> {
     pub size: usize,
     /// Time of a fault outside of the allocator, the LRU list and filling, picoseconds.
     pub think_ps: u64,
-    /// Blocks that are mapped, in the order of their faults; at first all are on the LRU list.
+    /// Blocks that are mapped, in the order of their faults.
     pub held: Vec<S::Page>,
-    /// How many of them wait for that list, the last ones.
+    /// How many of them wait for the LRU list, the last ones, fewer than [`PAGEVEC`].
     pub waiting: usize,
 }
 

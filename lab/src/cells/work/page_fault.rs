@@ -9,6 +9,7 @@ use std::vec::IntoIter;
 
 use super::area::{Area, UNMAP};
 use super::{Record, Stage, Watch};
+use crate::cells::dice::Dice;
 use crate::cells::lru::RELEASE_BATCH;
 use crate::cells::page_fault1::ZAP_INSTRUCTIONS;
 
@@ -33,26 +34,56 @@ const SOON: usize = 8;
 pub struct Process<'a, S: Stage> {
     /// Its area.
     pub area: Area<'a, S>,
-    /// Pages of the group that it unmaps first, if it begins with that: the rest of one that was
-    /// begun before, and is off its page table. 0: it maps first.
-    pub first_group: usize,
+    /// What it unmaps first, if it begins with that.
+    pub rest: Rest,
+}
+
+/// What is left of a group that is being unmapped; its pages are off their page table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rest {
+    /// Pages. 0: nothing is being unmapped.
+    pub group: usize,
+    /// Pages of its first batch, 1 to [`BATCH`].
+    pub batch: usize,
+    /// Pages of that batch that are off the LRU list, the first ones.
+    pub unlisted: usize,
+}
+
+impl Rest {
+    /// All of a group.
+    fn of_group(pages: usize) -> Rest {
+        Rest { group: pages, batch: pages.min(BATCH), unlisted: 0 }
+    }
+
+    /// What may be left at any time, of a process with so many pages. A batch is taken off the LRU
+    /// list before its first page is freed: half of all are at the one, half at the other, as if
+    /// both took as long.
+    pub(crate) fn at_some_time(pages: usize, dice: &mut Dice) -> Rest {
+        let group = 1 + dice.below(GATHER as u64) as usize;
+        let done = dice.below(BATCH as u64) as usize;
+        let (batch, unlisted) = match dice.below(2) {
+            0 => (BATCH, done / RELEASE_BATCH * RELEASE_BATCH),
+            _ => (BATCH - done, BATCH - done),
+        };
+        let (group, batch) = (group.min(pages), batch.min(group).min(pages));
+        Rest { group, batch, unlisted: unlisted.min(batch) }
+    }
 }
 
 impl<S: Stage> Process<'_, S> {
     /// Runs until it is over. Returns the pages that it has then; all of them are on the LRU list.
     pub fn run(self, watch: &impl Watch) -> Vec<S::Page> {
-        let is_unmapping = self.first_group > 0;
+        let is_unmapping = self.rest.group > 0;
         let stage = self.area.stage;
-        let rest = if self.area.held.is_empty() { 0 } else { self.first_group };
-        let mut rest = Some(rest).filter(|&rest| rest > 0);
-        let unmap_one = |pages: &mut IntoIter<S::Page>| {
-            let group = rest.unwrap_or(GATHER).min(pages.len());
-            let is_whole = rest.take().is_none();
-            if is_whole {
-                zap(stage, watch, &pages.as_slice()[..group]);
+        let mut begun = Some(self.rest).filter(|rest| rest.group > 0);
+        let unmap_one = |pages: &mut IntoIter<S::Page>| match begun.take() {
+            Some(rest) => release(stage, watch, pages, rest),
+            None => {
+                let rest = Rest::of_group(GATHER.min(pages.len()));
+                zap(stage, watch, &pages.as_slice()[..rest.group]);
+                release(stage, watch, pages, rest);
+                watch.noted(GROUPS, 1);
             }
-            release(stage, watch, pages, group);
-            watch.noted(GROUPS, u64::from(is_whole));
         };
         self.area.cycle(watch, is_unmapping, |area, _| area.fault_page(), unmap_one)
     }
@@ -85,10 +116,9 @@ fn zap<S: Stage>(stage: &S, watch: &impl Watch, group: &[S::Page]) {
 }
 
 /// Takes a group of pages off the LRU list and frees them, those that were mapped first.
-fn release<S: Stage>(stage: &S, watch: &impl Watch, pages: &mut IntoIter<S::Page>, group: usize) {
-    let mut left = group;
+fn release<S: Stage>(stage: &S, watch: &impl Watch, pages: &mut IntoIter<S::Page>, rest: Rest) {
+    let Rest { group: mut left, mut batch, mut unlisted } = rest;
     while left > 0 {
-        let batch = left.min(BATCH);
         // Told often: a batch takes longer than a short stretch is measured.
         let mut from = stage.now_ps();
         let mut tell = |pages| {
@@ -96,8 +126,9 @@ fn release<S: Stage>(stage: &S, watch: &impl Watch, pages: &mut IntoIter<S::Page
             watch.spent(UNMAP, now - from, pages);
             from = now;
         };
+        // Also those that are off the list: their records are near.
         ask_for_swap_cache(stage, &pages.as_slice()[..batch]);
-        for pages in pages.as_slice()[..batch].chunks(RELEASE_BATCH) {
+        for pages in pages.as_slice()[unlisted..batch].chunks(RELEASE_BATCH) {
             stage.unlist(pages);
             tell(0);
         }
@@ -111,5 +142,32 @@ fn release<S: Stage>(stage: &S, watch: &impl Watch, pages: &mut IntoIter<S::Page
             unfreed -= some;
         }
         left -= batch;
+        (batch, unlisted) = (left.min(BATCH), 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unmap_that_was_begun_is_at_any_step_of_it() {
+        let mut dice = Dice(1);
+        let rests: Vec<Rest> = (0..2000).map(|_| Rest::at_some_time(32768, &mut dice)).collect();
+        let often = |is: fn(&Rest) -> bool| rests.iter().filter(|rest| is(rest)).count();
+        assert!(rests.iter().all(|rest| (1..=GATHER).contains(&rest.group)));
+        assert!(rests.iter().all(|rest| rest.unlisted <= rest.batch && rest.batch <= rest.group));
+        // Half of them free pages; of the others one in sixteen is at the start of its batch.
+        assert!((900..1200).contains(&often(|rest| rest.unlisted == rest.batch)));
+        assert!((40..90).contains(&often(|rest| rest.unlisted == 0)));
+        assert!((400..600).contains(&often(|rest| rest.group <= GATHER / 4)));
+    }
+
+    #[test]
+    fn who_holds_nothing_unmaps_nothing_and_few_pages_are_one_batch() {
+        let mut dice = Dice(2);
+        assert!((0..100).all(|_| Rest::at_some_time(0, &mut dice) == Rest::default()));
+        let rest = Rest::at_some_time(7, &mut dice);
+        assert!(rest.group <= 7 && rest.batch <= 7 && rest.unlisted <= 7, "{rest:?}");
     }
 }

@@ -29,14 +29,8 @@ const HOLDS_QUICK_ALL: u32 = 600;
 /// met: a quarter of what a process maps.
 const PAGES_LEAST: u64 = 8192;
 /// Points of the cycle at which processes are looked at: nodes are at different ones, and machines
-/// with few nodes have several stretches. Two do not stand for all of it: they gave 55 and 14 % of
-/// the time for zone and LRU lock on `skl-2s` at batch 31, where twelve gave 61 and 7.
+/// with few nodes have several stretches.
 const POINTS: usize = 4;
-/// Where the first of four is with `--quick`, millionths of the cycle. From here, 62 and 7 % of the
-/// time for zone and LRU lock on `skl-2s` at batch 31, 48 and 19 at 119, where twelve points gave
-/// 61 and 7, 48 and 18; from an eighth of the cycle, 67 and 2, 53 and 14 (the model of commit
-/// f4aaf2b with full caches).
-const QUICK_AT: u64 = 72_465;
 /// CPUs that are too few to stand for all parts of the cycle: they are seen mapping and unmapping
 /// in one stretch.
 const FEW: usize = 8;
@@ -106,10 +100,7 @@ fn run(ready: &Ready, touch: Touch) -> Result<CellResult, CellError> {
     let stretches = if is_seen_whole { 1 } else { POINTS.div_ceil(sockets) };
     let points = (stretches * sockets) as u64;
     // Three seeds see three times as many points; with `--quick` all see the same, and differ less.
-    let first = match cell.quick {
-        true => QUICK_AT,
-        false => CYCLE / 8 + cell.seed % 3 * CYCLE / (3 * points),
-    };
+    let of_seed = if cell.quick { 0 } else { cell.seed % 3 * CYCLE / (3 * points) };
     let pass = |unmapping, holds: (u32, u32)| {
         let (cpus, think_ps, seed) = (cell.cpus, cell.think_ps, cell.seed);
         let lru_kernel = ready.parameter("lru-kernel");
@@ -123,7 +114,7 @@ fn run(ready: &Ready, touch: Touch) -> Result<CellResult, CellError> {
                 cpus,
                 think_ps,
                 unmapping,
-                around: Around { middle: (first + apart) % CYCLE, spread },
+                around: Around { middle: (CYCLE / 8 + of_seed + apart) % CYCLE, spread },
                 see_both: is_seen_whole,
                 holds,
                 pages,
