@@ -2,7 +2,8 @@
 //! once (RFC v4 of 2018 against contention on the zone lock: 512 GiB, four sockets).
 //!
 //! Pages were faulted in by all CPUs at once, a batch at a time. The area is a sixteenth of the
-//! published one: what a CPU waits for is the same lock after a tenth of a second as after two.
+//! published one: what a CPU waits for is the same lock after a tenth of a second as after two. CPUs begin
+//! at any step of unmapping a group, as they are after a while.
 
 use std::rc::Rc;
 
@@ -10,9 +11,11 @@ use pageyard::{GeometryError, Policy};
 use pageyard_sim::machine::Machine;
 use pageyard_sim::world::Job;
 
+use super::dice::Dice;
 use super::lru::Lru;
 use super::modelled::Modelled;
-use super::work::free_all as body;
+use super::work::page_fault::Rest;
+use super::work::{Stage, free_all as body};
 use super::yard::{Measured, Yard};
 
 /// Pages of the whole area: 32 GiB, a sixteenth of the 512 GiB published.
@@ -28,6 +31,8 @@ pub struct Config {
     pub think_ps: u64,
     /// Holds of zone locks by every CPU before measuring, and while measuring.
     pub holds: (u32, u32),
+    /// Seed of what each has unmapped of its first group.
+    pub seed: u64,
 }
 
 /// Runs one cell. The unit of work is a page freed. It ends when a CPU has freed all of its part,
@@ -46,16 +51,22 @@ pub fn run(machine: &Machine, policy: Policy, config: &Config) -> Result<Measure
     let held = body::fault_in(&stage, |cpu| yard.world.set_up_as(cpu), config.cpus, share);
     yard.control.arm(config.cpus, config.holds.0, config.holds.1);
     let think_ps = config.think_ps;
-    let jobs = held.into_iter().map(|pages| {
+    // All at the first step of a group, they would want the LRU lock together.
+    let mut dice = Dice(config.seed);
+    let jobs = held.into_iter().enumerate().map(|(cpu, pages)| {
         let stage = stage.clone();
+        let rest = Rest::at_some_time(pages.len(), &mut dice);
+        yard.world.set_up_as(cpu);
+        stage.unlist(&pages[..rest.unlisted]);
         let job: Job = Box::new(move || {
             let control = &*stage.yard.control;
-            body::unmap_all(&stage, control, pages, think_ps);
+            body::unmap_all(&stage, control, pages, rest, think_ps);
             control.finish();
         });
         job
     });
-    yard.world.run(jobs.collect());
+    let jobs = jobs.collect();
+    yard.world.run(jobs);
     Ok(yard.control.measured().expect("each CPU ends it when it has no more"))
 }
 
@@ -68,7 +79,7 @@ mod tests {
     fn cell(cpus: usize, pages: u64) -> Measured {
         let machine = Machine::named("skl-desktop").expect("a machine that comes along");
         let policy = preset::find("linux-4.18").expect("a preset");
-        let config = Config { cpus, pages, think_ps: 0, holds: (3, 10) };
+        let config = Config { cpus, pages, think_ps: 0, holds: (3, 10), seed: 1 };
         run(&machine, policy, &config).expect("a machine")
     }
 

@@ -215,7 +215,7 @@ fn free_all(plan: &Plan) -> Result<Round, LiveError> {
     let (done, mut round) = plan.timed(&ground, UNTIL_DONE, |part| {
         let mine = &held[part.cpu];
         let mine = std::mem::take(&mut *mine.lock().unwrap_or_else(PoisonError::into_inner));
-        work::free_all::unmap_all(&part.stage, &part.eye, mine, plan.think_ps);
+        work::free_all::unmap_all(&part.stage, &part.eye, mine, Rest::default(), plan.think_ps);
     })?;
     plan.settle(&ground, &mut round)?;
     Ok(finish(round, &done))

@@ -2,10 +2,8 @@
 
 use pageyard::Request;
 
-use super::page_fault::{BATCH, ask_for_swap_cache};
-use super::{Record, Stage, Watch};
-use crate::cells::lru::RELEASE_BATCH;
-use crate::cells::page_fault1::ZAP_INSTRUCTIONS;
+use super::page_fault::{Rest, release, unmap_group};
+use super::{Stage, Watch};
 
 /// Pages that a CPU faults in before it is another one's turn, at set-up: a refill or two.
 const TURN: usize = 63;
@@ -30,24 +28,38 @@ pub fn fault_in<S: Stage>(
     held
 }
 
-/// Unmaps pages until none is left or it is over. `think_ps` is the time of unmapping a page
-/// outside of what is run.
-pub fn unmap_all<S: Stage>(stage: &S, watch: &impl Watch, pages: Vec<S::Page>, think_ps: u64) {
+/// Unmaps pages until none is left or it is over, at first the rest of a group that was begun
+/// before. `think_ps` is the time of unmapping a page outside of what is run.
+pub fn unmap_all<S: Stage>(
+    stage: &S,
+    watch: &impl Watch,
+    pages: Vec<S::Page>,
+    rest: Rest,
+    think_ps: u64,
+) {
+    let watch = &Freed(watch);
     let mut left = pages.into_iter();
-    while !left.as_slice().is_empty() && !watch.is_over() {
-        let group = BATCH.min(left.len());
-        for page in &left.as_slice()[..group] {
-            stage.spend(think_ps);
-            stage.execute(ZAP_INSTRUCTIONS);
-            stage.record(page, Record::Locked);
-        }
-        ask_for_swap_cache(stage, &left.as_slice()[..group]);
-        for pages in left.as_slice()[..group].chunks(RELEASE_BATCH) {
-            stage.unlist(pages);
-        }
-        for page in left.by_ref().take(group) {
-            stage.free(page);
-            watch.did(1);
+    release(stage, watch, &mut left, rest);
+    while left.len() > 0 && !watch.is_over() {
+        unmap_group(stage, watch, &mut left, think_ps);
+    }
+}
+
+/// The unit of work is a page that was freed; time of the parts is not told.
+struct Freed<'a, W>(&'a W);
+
+impl<W: Watch> Watch for Freed<'_, W> {
+    fn is_over(&self) -> bool {
+        self.0.is_over()
+    }
+
+    fn did(&self, pages: u64) {
+        self.0.did(pages);
+    }
+
+    fn spent(&self, _part: usize, _ps: u64, pages: u64) {
+        if pages > 0 {
+            self.did(pages);
         }
     }
 }

@@ -79,9 +79,7 @@ impl<S: Stage> Process<'_, S> {
         let unmap_one = |pages: &mut IntoIter<S::Page>| match begun.take() {
             Some(rest) => release(stage, watch, pages, rest),
             None => {
-                let rest = Rest::of_group(GATHER.min(pages.len()));
-                zap(stage, watch, &pages.as_slice()[..rest.group]);
-                release(stage, watch, pages, rest);
+                unmap_group(stage, watch, pages, 0);
                 watch.noted(GROUPS, 1);
             }
         };
@@ -99,15 +97,31 @@ pub fn ask_for_swap_cache<S: Stage>(stage: &S, pages: &[S::Page]) {
     }
 }
 
+/// Unmaps as many pages as are gathered; `think_ps` is what each takes beside what is modelled.
+pub(super) fn unmap_group<S: Stage>(
+    stage: &S,
+    watch: &impl Watch,
+    pages: &mut IntoIter<S::Page>,
+    think_ps: u64,
+) {
+    let rest = Rest::of_group(GATHER.min(pages.len()));
+    zap(stage, watch, &pages.as_slice()[..rest.group], think_ps);
+    release(stage, watch, pages, rest);
+}
+
 /// Takes a group of pages off their page table.
-fn zap<S: Stage>(stage: &S, watch: &impl Watch, group: &[S::Page]) {
+fn zap<S: Stage>(stage: &S, watch: &impl Watch, group: &[S::Page], think_ps: u64) {
     for batch in group.chunks(BATCH) {
+        if watch.is_over() {
+            return;
+        }
         stage.sync();
         let from = stage.now_ps();
         for (at, page) in batch.iter().enumerate() {
             if let Some(later) = batch.get(at + SOON) {
                 stage.soon(later);
             }
+            stage.spend(think_ps);
             stage.execute(ZAP_INSTRUCTIONS);
             stage.record(page, Record::Locked);
         }
@@ -115,10 +129,16 @@ fn zap<S: Stage>(stage: &S, watch: &impl Watch, group: &[S::Page]) {
     }
 }
 
-/// Takes a group of pages off the LRU list and frees them, those that were mapped first.
-fn release<S: Stage>(stage: &S, watch: &impl Watch, pages: &mut IntoIter<S::Page>, rest: Rest) {
+/// Takes a group of pages off the LRU list and frees them, those that were mapped first. Once it is
+/// over it ends with the batch that was begun: groups are long.
+pub(super) fn release<S: Stage>(
+    stage: &S,
+    watch: &impl Watch,
+    pages: &mut IntoIter<S::Page>,
+    rest: Rest,
+) {
     let Rest { group: mut left, mut batch, mut unlisted } = rest;
-    while left > 0 {
+    while left > 0 && (unlisted > 0 || !watch.is_over()) {
         // Told often: a batch takes longer than a short stretch is measured.
         let mut from = stage.now_ps();
         let mut tell = |pages| {

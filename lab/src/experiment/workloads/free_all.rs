@@ -6,10 +6,11 @@ use super::super::workload::{Adapter, Cpus, Parameter};
 use super::unbuilt;
 use crate::cells::free_all::{Config, PAGES, run as run_cell};
 
-/// Holds of zone locks by every CPU before measuring, and while measuring.
-const HOLDS: (u32, u32) = (10, 30);
+/// Holds of zone locks by every CPU before measuring, and while measuring: a tenth of what the area
+/// has. Which lock they wait for settles within as many.
+const HOLDS: (u32, u32) = (100, 100);
 /// The same for `--quick`.
-const HOLDS_QUICK: (u32, u32) = (5, 12);
+const HOLDS_QUICK: (u32, u32) = (50, 25);
 
 /// The adapter.
 pub const ADAPTER: Adapter = Adapter {
@@ -36,6 +37,7 @@ fn run(ready: &Ready) -> Result<CellResult, CellError> {
         pages: ready.parameter("pages"),
         think_ps: ready.cell.think_ps,
         holds: if ready.cell.quick { HOLDS_QUICK } else { HOLDS },
+        seed: ready.cell.seed,
     };
     let measured = run_cell(ready.machine(), ready.policy(), &config)
         .map_err(|error| unbuilt(ready, &error))?;
