@@ -2,8 +2,8 @@
 //! once (RFC v4 of 2018 against contention on the zone lock: 512 GiB, four sockets).
 //!
 //! Pages were faulted in by all CPUs at once, a batch at a time. The area is a sixteenth of the
-//! published one: what a CPU waits for is the same lock after a tenth of a second as after two. CPUs begin
-//! at any step of unmapping a group, as they are after a while.
+//! published one: what a CPU waits for is the same lock after a tenth of a second as after two.
+//! CPUs begin at any step of unmapping a group, as they are after a while.
 
 use std::rc::Rc;
 
