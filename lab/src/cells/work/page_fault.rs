@@ -59,13 +59,13 @@ impl Rest {
     /// list before its first page is freed: half of all are at the one, half at the other, as if
     /// both took as long.
     pub(crate) fn at_some_time(pages: usize, dice: &mut Dice) -> Rest {
-        let group = 1 + dice.below(GATHER as u64) as usize;
+        let group = (1 + dice.below(GATHER as u64) as usize).min(pages);
         let done = dice.below(BATCH as u64) as usize;
         let (batch, unlisted) = match dice.below(2) {
             0 => (BATCH, done / RELEASE_BATCH * RELEASE_BATCH),
             _ => (BATCH - done, BATCH - done),
         };
-        let (group, batch) = (group.min(pages), batch.min(group).min(pages));
+        let batch = batch.min(group);
         Rest { group, batch, unlisted: unlisted.min(batch) }
     }
 }
@@ -152,14 +152,12 @@ pub(super) fn release<S: Stage>(
             stage.unlist(pages);
             tell(0);
         }
-        let mut unfreed = batch;
-        while unfreed > 0 {
-            let some = unfreed.min(RELEASE_BATCH);
+        for freed in (0..batch).step_by(RELEASE_BATCH) {
+            let some = RELEASE_BATCH.min(batch - freed);
             for page in pages.by_ref().take(some) {
                 stage.free(page);
             }
             tell(some as u64);
-            unfreed -= some;
         }
         left -= batch;
         (batch, unlisted) = (left.min(BATCH), 0);

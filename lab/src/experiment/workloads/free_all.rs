@@ -6,11 +6,11 @@ use super::super::workload::{Adapter, Cpus, Parameter};
 use super::unbuilt;
 use crate::cells::free_all::{Config, PAGES, run as run_cell};
 
-/// Holds of zone locks by every CPU before measuring, and while measuring: a tenth of what the area
-/// has. Which lock they wait for settles within as many.
-const HOLDS: (u32, u32) = (100, 100);
+/// Holds of zone locks by every CPU before measuring, and while measuring, at the least and at the
+/// most: which lock they wait for settles within as many.
+const HOLDS: [(u32, u32); 2] = [(10, 100), (30, 100)];
 /// The same for `--quick`.
-const HOLDS_QUICK: (u32, u32) = (50, 25);
+const HOLDS_QUICK: [(u32, u32); 2] = [(5, 50), (12, 25)];
 
 /// The adapter.
 pub const ADAPTER: Adapter = Adapter {
@@ -32,12 +32,18 @@ pub const ADAPTER: Adapter = Adapter {
 };
 
 fn run(ready: &Ready) -> Result<CellResult, CellError> {
+    let cell = &ready.cell;
+    let pages = ready.parameter("pages");
+    // Of a large batch an area has few: a third of them for each.
+    let all = pages / cell.cpus.max(1) as u64 / u64::from(ready.batch_pages().max(1));
+    let holds = |(least, most): (u32, u32)| (all / 3).clamp(least.into(), most.into()) as u32;
+    let [warm, measure] = if cell.quick { HOLDS_QUICK } else { HOLDS };
     let config = Config {
-        cpus: ready.cell.cpus,
-        pages: ready.parameter("pages"),
-        think_ps: ready.cell.think_ps,
-        holds: if ready.cell.quick { HOLDS_QUICK } else { HOLDS },
-        seed: ready.cell.seed,
+        cpus: cell.cpus,
+        pages,
+        think_ps: cell.think_ps,
+        holds: (holds(warm), holds(measure)),
+        seed: cell.seed,
     };
     let measured = run_cell(ready.machine(), ready.policy(), &config)
         .map_err(|error| unbuilt(ready, &error))?;
